@@ -149,16 +149,15 @@ def measure_whole(stage: Stage) -> dict[str, float]:
 def main() -> None:
     """Measure one tree."""
     what = sys.argv[2]
-    stage = Stage(START, STREAM + CONFIGS.get(what, CONFIGS["latest"]))
+    stream = STREAM.replace('late = "1h"', 'late = "1d"') if what == "latest_alone" else STREAM
+    stage = Stage(START, stream + CONFIGS.get(what, CONFIGS["latest"]))
     hours = HOURS if what in CONFIGS else PAGES
     live_for_hours(stage, hours + 10)
     stage.clock.sleep(1_500)
     if what == "latest_alone":
-        # Until the last minutes of an hour. The lifecycle runs every five minutes, and the refresher every minute.
-        for _ in range(5):
-            stage.run_lifecycle()
-            stage.clock.sleep(420)
-            stage.refresh()
+        # In the last minutes of an hour, two tables may have events.
+        stage.clock.sleep(60 * (58 - stage.clock.now().minute))
+        stage.run_lifecycle()
     if what in CONFIGS:
         # The refresher of a stage runs every minute, so it has covered the hour that ended almost an hour ago. The events
         # of the present hour, and those that are ahead in the next hour, are in two tables.

@@ -168,12 +168,12 @@ class Pipeline:
 
     @cached_property
     def marks(self) -> Marks | None:
-        """None if no stream has rollups."""
-        if not self.config.rolled_up:
+        """None if no stream has rollups, and no table is read for its series."""
+        if not self.config.is_refreshed:
             return None
         from tidetable.ingest.marks import Marks
 
-        return Marks(self.rollups)
+        return Marks(self.rollups, frozenset(stream.name for stream in self.config.listed))
 
     @cached_property
     def ingest(self) -> Ingest:

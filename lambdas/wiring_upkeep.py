@@ -105,7 +105,7 @@ class Upkeep(Pipeline):
         from tidetable.ingest.pace import Pace
 
         pace, circuit = Pace.of_config(self.config, self.clock, self.config.work.consumers), Circuit(self.clock)
-        # Without rollups, too: the drain marks closed tables.
+        # Without rollups, too: the drain marks periods that are over.
         marks = self.marks or Marks(self.rollups)
         return self.build(
             Drain, catalog=self.catalog_reader, pace=pace, circuit=circuit, saved=self.values, marks=marks

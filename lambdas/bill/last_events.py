@@ -17,14 +17,15 @@ _UNIT = ON_DEMAND[TableClass.STANDARD]
 _PAIR_BYTES, _SLOT_BYTES, _NOTE_READS = 12, 60, 0.0048
 # A table by series is read in pages of ten items, one per series and shard at the most (``aws.dynamodb.partition_scan``).
 _PAGE_ITEMS = 10
-# Without a rollup, a worker looks at a stream once per hour, and twice more per period. A look reads the pauses, parts,
+# Without a rollup, a worker looks at a stream once per hour, and once more per period. A look reads the pauses, parts,
 # rebuilds, the state and the horizon, and writes the lease, the claim, its end, the note of its message and the record.
-# The mark of a closing table is written and removed.
-_LOOKS_PER_PERIOD, _LOOK_READS, _LOOK_WRITES, _MARK_WRITES = 2, 5, 5, 2
+# If late events come, it looks once more, reads the table again, and removes the mark that a request has put.
+_LOOK_READS, _LOOK_WRITES, _MARK_WRITES = 5, 5, 2
 # Read units of a request for latest events besides those of tables and slots: the catalog, the lease, the marks, the record.
 _KNOWN_READS = 5
-# Tables that may have the latest events with a rollup: those of the present period, and of the one before or after it.
-_ROLLED_TABLES = 2
+# Tables that may have the latest events: those of the present period, and of the one before or after it. Without a rollup,
+# those with late events, too.
+_LAST_TABLES = 2
 
 
 def price_last_periods(workload: Workload) -> list[Line]:
@@ -36,10 +37,11 @@ def price_last_periods(workload: Workload) -> list[Line]:
     periods, slots, calls = HOURS / 24 / workload.period_days, choose_slots(series), 0.0
     # Of each period all slots are read, and written anew, and the record.
     writes = slots * ceil((series / slots * _PAIR_BYTES + _SLOT_BYTES) / 1024) + 1
-    reads, what = _measure_reading(workload, series)
-    reads += slots
+    again = not stream.rollup and workload.late_share > 0
+    own, what = _measure_reading(workload, series)
+    reads = slots + own * (1 + again)
     if not stream.rollup:
-        calls, writes = HOURS + _LOOKS_PER_PERIOD * periods, writes + _MARK_WRITES
+        calls, writes = HOURS + (1 + again) * periods, writes + again * _MARK_WRITES
     dollars = periods * (writes * _UNIT.write + reads * _UNIT.read)
     dollars += calls * (prices.price_call(prices.WORKER_SECONDS, prices.WORKER_GB))
     dollars += calls * (_LOOK_READS * _UNIT.read + _LOOK_WRITES * _UNIT.write)
@@ -64,8 +66,8 @@ def price_latest(workload: Workload) -> list[Line]:
     known = _KNOWN_READS + series if _are_kept(workload) else 0
     if not known:
         tables += stream.retention
-    elif stream.rollup:
-        tables = _ROLLED_TABLES
+    elif stream.rollup or not workload.late_share:
+        tables = _LAST_TABLES
     tables = max(min(tables, MAX_REQUESTS // ranges), 1)
     units = tables * ranges * each if stream.capacity.begins_on_demand else 0.0
     call = prices.GATEWAY_MILLION / 1e6 + prices.price_call(prices.QUERY_SECONDS, prices.QUERY_GB)

@@ -226,7 +226,7 @@ class Stage:
         """Start a new process of the functions. The state in the earlier process is lost."""
         self.circuit = Circuit(self.clock)
         self.known = RecentPeriods()
-        self.marks = Marks(self.rollups)
+        self.marks = Marks(self.rollups, frozenset(stream.name for stream in self.config.listed))
         self.followed = FollowedFeeds()
         self.key_ring = CredentialRing(self.keys.find, self.keys.count_changes)
 
@@ -255,7 +255,7 @@ class Stage:
             dead_letters=self.queue,
             circuit=self.circuit,
             known=self.known,
-            marks=self.marks if self.config.rolled_up else None,
+            marks=self.marks if self.config.is_refreshed else None,
             rollups=self.rollups,
             work=self.work,
             work_queue=self.work_queue,

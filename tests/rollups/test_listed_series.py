@@ -1,4 +1,5 @@
-"""``latest`` where no notes name the series of a table: each table is read once after its last event, and no event is missed.
+"""``latest`` where no notes name the series of a table: each table is read once after its end, and again after late events,
+and no event is missed.
 
 Streams without rollups, by series and in packs by the series, and packs by the series with a rollup.
 """
@@ -22,7 +23,7 @@ from tidetable.lifecycle.backfill import end_backfills, open_backfill
 from tidetable.query import find_latest
 from tidetable.rollups import last_periods
 from tidetable.rollups.services import BucketBlocked, TooManyEvents
-from tidetable.times import to_text
+from tidetable.times import EPOCH, to_text
 
 START = datetime(2026, 3, 2, 0, 1, tzinfo=UTC)
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
@@ -45,7 +46,7 @@ fields = ["mag"]
 stats = ["count"]
 retention = "9d"
 """
-KINDS = {"plain": BY_SERIES, "packs": IN_PACKS, "rolled": IN_PACKS + ROLLUP}
+KINDS = {"plain": BY_SERIES, "packs": IN_PACKS, "rolled": IN_PACKS + ROLLUP, "late": BY_SERIES}
 NAMES = [f"n{number}" for number in range(5)]
 
 
@@ -58,7 +59,8 @@ def few_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 @cache
 def make_stage(kind: str) -> Stage:
     """Make a stage with a day of tables, without events."""
-    stage = Stage(START, STREAM + KINDS[kind], stale_seconds=0.0)
+    stream = STREAM.replace('late = "1h"', 'late = "6h"') if kind == "late" else STREAM
+    stage = Stage(START, stream + KINDS[kind], stale_seconds=0.0)
     for _ in range(8):
         stage.run_lifecycle()
         stage.refresh()
@@ -138,15 +140,69 @@ def test_silent_series_cost_the_tables_that_may_take_events(kind: str) -> None:
     world.run_hours(3)
     world.send("n0", world.now, "old")
     world.run_hours(5)
-    tables = {"plain": 5, "packs": 2, "rolled": 2}[kind]
-    # Of the present hour and the two before, which closed at most 20 minutes ago.
-    assert world.check() <= 4 * tables
+    tables = {"plain": 5, "packs": 2, "rolled": 2, "late": 5}[kind]
+    # Of the present hour and the one before, whatever ``late`` is.
+    assert world.check() <= 3 * tables
     assert world.ask("n1").cost.requests <= 4
     assert world.ask("n0").cost.requests <= 5
     assert world.record().covered
 
 
-@pytest.mark.parametrize(("kind", "seed"), [("plain", 1), ("packs", 3), ("rolled", 4)])
+def test_late_events_cost_their_tables_until_these_have_rested_and_are_read_again() -> None:
+    world, started = Latest("late"), []
+    world.run_hours(1)
+    silent = world.check()
+    scan = world.stage.store.scan_partitions
+
+    def note(table: str) -> Any:
+        started.append((table[-2:], world.now.strftime("%H:%M")))
+        return scan(table)
+
+    world.stage.store.scan_partitions = note  # type: ignore[method-assign]
+    hours = [4, 3, 2]
+    for hour in hours:
+        world.send("n0", world.now - hour * HOUR, f"late-{hour}")
+    # The newest of the three tables has the latest event of one series, which is not looked for in the others.
+    assert world.check() == silent + 5 + 4 + 4
+    world.pass_time(20)
+    world.send("n1", world.now - 4 * HOUR, "again")
+    world.run_hours(4)
+    # Their last events came 2, 3 and 4 hours after their beginnings; half of it later their marks rest, and within five
+    # minutes more the tables are due. A run comes every 20 minutes.
+    read = [(table, at) for table, at in started if table in ("05", "06", "07")]
+    assert read == [("07", "10:24"), ("06", "10:44"), ("05", "11:44")]
+    # The event of the last hour has expired; the other one is read from its table.
+    assert world.check() == silent + 1
+
+
+def test_a_request_waits_in_the_queue_while_a_period_that_is_over_cannot_be_marked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Latest("plain")
+    bodies = [
+        {"series": f"n{hours}", "time": to_text(world.now - hours * HOUR), "id": "a", "data": {}} for hours in (0, 1)
+    ]
+    puts = Mock(side_effect=StoreUnavailable(Outage.OTHER, "x"))
+    with monkeypatch.context() as patch:
+        patch.setattr(world.stage.rollups, "put_marks", puts)
+        outcome = world.stage.send("s", json.dumps(bodies).encode())
+        assert (outcome.accepted, outcome.queued, outcome.unmarked) == (1, 1, 1)
+        assert world.stage.send("s", json.dumps(bodies[:1]).encode()).accepted == 1
+    assert puts.call_count == 1
+    world.stage.drain()
+    assert set(world.ask("n0", "n1").events) == {"n0", "n1"}
+
+
+def test_a_process_marks_a_period_once_in_five_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, puts = Latest("plain"), Mock()
+    monkeypatch.setattr(world.stage.rollups, "put_marks", puts)
+    for seconds in (0, 1, 298, 2):
+        world.stage.clock.sleep(seconds)
+        world.send("n0", world.now - HOUR, "a")
+    assert [call.args[1] for call in puts.call_args_list] == [[START.replace(hour=7, minute=0)]] * 2
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("plain", 1), ("packs", 3), ("rolled", 4), ("late", 5)])
 def test_no_event_is_missed_whatever_comes_late_and_whenever_runs_come(
     monkeypatch: pytest.MonkeyPatch, kind: str, seed: int
 ) -> None:
@@ -160,7 +216,9 @@ def test_no_event_is_missed_whatever_comes_late_and_whenever_runs_come(
         name, id = chance.choice(NAMES[: 1 + step % 5]), str(step)
         match chance.randrange(6):
             case 0 | 1:
-                world.send(name, world.now - chance.choice([timedelta(0), HOUR]), id)
+                world.send(
+                    name, world.now - chance.choice([timedelta(0), HOUR, *([4 * HOUR] if kind == "late" else [])]), id
+                )
             case 2 | 3:
                 world.drain(name, world.now - chance.randrange(1, 7) * HOUR, id)
             case 4:
@@ -246,8 +304,8 @@ def test_a_run_between_the_mark_and_the_event_of_the_queue_does_not_let_the_mark
     assert world.check() <= 4 * len(NAMES) + 1
 
 
-def test_a_table_that_is_not_closed_yet_is_not_left_out() -> None:
-    """If `late` is raised now, it takes events of requests again, without marks."""
+def test_a_table_that_takes_events_again_has_marks() -> None:
+    """``late`` is raised."""
     world = Latest("plain")
     world.run_hours(1)
     for _ in range(8):
@@ -258,14 +316,20 @@ def test_a_table_that_is_not_closed_yet_is_not_left_out() -> None:
     world.check()
 
 
-def test_a_table_that_closes_or_opens_without_a_mark_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_of_a_version_whose_requests_put_no_marks_does_not_count() -> None:
+    """Its tables are read again, but not before every function of the former version has ended."""
     world = Latest("plain")
-    world.stage.clock.sleep(3_600)
-    with monkeypatch.context() as patch:
-        patch.setattr(world.stage.rollups, "put_marks", Mock(side_effect=StoreUnavailable(Outage.OTHER, "x")))
-        assert not world.stage.run_lifecycle().healthy
-    states = [entry.state for entry in world.stage.catalog.entries("s", world.now - 2 * HOUR, world.now)]
-    assert states == [State.OPEN] * 3
+    world.run_hours(1)
+    state = world.stage.rollups.read_at_once("s")
+    assert state.last is not None
+    former = state.last._replace(since=EPOCH, version=state.last.version + 1)
+    assert world.stage.rollups.put_last("s", former, state.last)
+    assert world.ask("n0").cost.requests >= 7
+    begun = world.now
+    world.refresh()
+    assert (world.record().covered, world.record().due) == ((), begun + 15 * MINUTE)
+    world.run_hours(1)
+    assert world.ask("n0").cost.requests <= 4
 
 
 def test_a_record_at_which_nobody_looked_for_three_hours_does_not_count() -> None:

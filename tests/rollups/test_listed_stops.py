@@ -97,6 +97,37 @@ def test_a_closing_that_was_stopped_hides_nothing() -> None:
         assert find_ids(stopped) == {"a": "a", "b": "b", "c": "c"}
 
 
+def test_a_request_that_was_stopped_hides_nothing_that_it_wrote() -> None:
+    """Between its mark and its late event, the refresher works; then the request comes again."""
+    time = make_stage().clock.now() - HOUR / 4
+    (entry,) = make_stage().catalog.entries("s", time, time)
+    late = Event("c", time, "c", {})
+
+    def prepare() -> Stage:
+        stage = make_stage().copy()
+        stage.clock.sleep(1_200)
+        return stage
+
+    def send_late(stage: Stage) -> None:
+        body = [{"series": "c", "time": to_text(time), "id": "c", "data": {}}]
+        assert stage.send("s", json.dumps(body).encode()).accepted
+
+    found = []
+    for _, stopped in killed_after_every_change(prepare, send_late):
+        is_stored = bool(stopped.store.get_many(entry.table, [entry.layout.make_key(late)]))
+        found.append(is_stored)
+        for again in (False, True):
+            stage = stopped.copy()
+            if again:
+                stage.refresh()
+                send_late(stage)
+            assert ("c" in find_ids(stage)) is (is_stored or again)
+            pass_hours(stage)
+            assert ("c" in find_ids(stage)) is (is_stored or again)
+    # Stopped before the mark, and behind it.
+    assert found == [False, False]
+
+
 def test_a_drain_that_was_stopped_hides_nothing_that_it_wrote() -> None:
     """Its message comes again. Meanwhile the refresher works."""
     late = Event("c", make_stage().clock.now() - 4 * HOUR, "c", {})

@@ -147,13 +147,13 @@ class Delivery:
 
     def _mark_and_note(self, groups: Sequence[_Group]) -> None:
         """Mark the buckets of rollups that delayed events change, and note the series of events whose tables are
-        partitioned by series, before any of the messages is written. Without rollups, mark the closed tables.
+        partitioned by series, before any of the messages is written. Without rollups, mark the periods that are over.
         """
         marks = self._ports.marks
         if self._policy is None or not self._policy.rollup:
-            closed = [entry for is_direct, entry, _ in groups if not is_direct and finds_latest(entry.layout)]
-            if closed and not marks.mark_tables(self._stream, (entry.period.start for entry in closed), self._now):
-                what = f"the closed tables of {self._stream} could not be marked"
+            periods = [entry.period for _, entry, _ in groups if finds_latest(entry.layout)]
+            if not marks.mark_ended(self._stream, periods, self._now):
+                what = f"the periods of {self._stream} that are over could not be marked"
                 raise NotDrained(f"{what}, so nothing of the message was written: {marks.trouble}")
             return
         times = [event.time for message in self._messages for event in message.events]

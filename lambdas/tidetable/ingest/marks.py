@@ -11,7 +11,7 @@ an event without a mark. On-time events need no mark: their bucket is sealed onl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from datetime import datetime, timedelta
 
 from tidetable.config.model import Stream
@@ -19,13 +19,15 @@ from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, Table
 from tidetable.forms.choose import choose_form
 from tidetable.ingest.routing import Routed
 from tidetable.ingest.series_index import SeriesIndex
+from tidetable.periods import Period
 from tidetable.ports import EventStore, Guarded, Mark, Rollups, Slot, Transacted, Written
-from tidetable.rollup_model.bounds import MARK_KEPT, needs_mark, to_millis
-from tidetable.rollup_model.last_periods import mark_tables
+from tidetable.rollup_model.bounds import MARK_KEPT, PERIOD_KEPT, needs_mark, to_millis
 from tidetable.times import EPOCH
 
 # The number of buckets that a process remembers. Beyond it, the process forgets buckets that it must mark again anyway.
 _MOST = 10_000
+# The length of the mark of a period in a stream without rollups. Every period is at least as long.
+PERIOD = timedelta(hours=1)
 # A request with more delayed events only marks their buckets. An event that is written with its own mark costs four write
 # units instead of one, which is less than reading its bucket anew.
 MOST_ADDED = 10
@@ -34,11 +36,13 @@ MOST_ADDED = 10
 class Marks:
     """Puts the marks of a process. A bucket that it marked within ``MARK_KEPT`` is not marked again.
 
-    ``notes`` puts the notes of series. Writers put marks and notes before the events.
+    ``listed`` are the streams without rollups in which periods that are over are marked, because their tables are read for
+    their series. ``notes`` puts the notes of series. Writers put marks and notes before the events.
     """
 
-    def __init__(self, rollups: Rollups) -> None:
+    def __init__(self, rollups: Rollups, listed: Set[str] = frozenset()) -> None:
         self._rollups = rollups
+        self._listed = listed
         self._put: dict[tuple[str, datetime], datetime] = {}
         self.notes = SeriesIndex(rollups)
         # Why marks were not put the last time that they failed.
@@ -51,31 +55,39 @@ class Marks:
         """
         step = min(rollup.every for rollup in stream.rollup)
         buckets = {EPOCH + (time - EPOCH) // step * step for time in times if needs_mark(time, now)}
-        unmarked = sorted(bucket for bucket in buckets if not self._is_kept(stream.name, bucket, now))
-        if not unmarked:
-            return True
         try:
-            self._rollups.put_marks(stream.name, unmarked, to_millis(now), step)
-        except (StoreUnavailable, TableMissing, TableThrottled) as error:
+            return self._put_missing(stream.name, buckets, step, now, MARK_KEPT)
+        except TableMissing as error:
             self.trouble = str(error)
             return False
-        if len(self._put) + len(unmarked) > _MOST:
-            self._put = {key: at for key, at in self._put.items() if timedelta(0) <= now - at < MARK_KEPT}
-        self._put |= {(stream.name, bucket): now for bucket in unmarked}
-        return True
 
-    def mark_tables(self, stream: str, starts: Iterable[datetime], now: datetime) -> bool:
-        """Mark the periods that begin at ``starts``, whose closed tables take events of the queue; False if any mark may
-        be missing. Only of streams without rollups: there no other events have marks.
+    def mark_ended(self, stream: str, periods: Iterable[Period], now: datetime) -> bool:
+        """Mark those of the periods that are over, before a writer writes events in them; False if any mark may be missing.
+
+        Only of streams without rollups: there no other events have marks.
         """
+        starts = {period.start for period in periods if needs_mark(period.end, now)}
         try:
-            mark_tables(stream, starts, self._rollups, now)
+            return self._put_missing(stream, starts, PERIOD, now, PERIOD_KEPT)
         except TableMissing:
             # Then nobody can read a last period, either.
             return True
+
+    def _put_missing(
+        self, stream: str, buckets: Iterable[datetime], length: timedelta, now: datetime, kept: timedelta
+    ) -> bool:
+        """Put the marks that this process has not put within the time ``kept``; False or TableMissing if any may be missing."""
+        unmarked = sorted(bucket for bucket in buckets if not self._is_kept(stream, bucket, now, kept))
+        if not unmarked:
+            return True
+        try:
+            self._rollups.put_marks(stream, unmarked, to_millis(now), length)
         except (StoreUnavailable, TableThrottled) as error:
             self.trouble = str(error)
             return False
+        if len(self._put) + len(unmarked) > _MOST:
+            self._put = {key: at for key, at in self._put.items() if timedelta(0) <= now - at < PERIOD_KEPT}
+        self._put |= {(stream, bucket): now for bucket in unmarked}
         return True
 
     def prepare_puts(
@@ -84,8 +96,17 @@ class Marks:
         """Mark the buckets and note the series of a request's events, the oldest of which has the time ``oldest``.
 
         Return the slots that must not be written, as a mark or a note may be missing, the slots of new delayed events,
-        which are written, and the write units that these events consumed with their marks.
+        which are written, and the write units that these events consumed with their marks. Without rollups, only mark
+        the periods that are over, if the stream needs it.
         """
+        if not stream.rollup:
+            unready = frozenset[Slot]()
+            if stream.name in self._listed and needs_mark(oldest, now):
+                ended = {entry.table: entry.period for entry in routed.entries if needs_mark(entry.period.end, now)}
+                slots = {put.slot: ended[put.table] for put in routed.puts if put.table in ended}
+                if not self.mark_ended(stream.name, slots.values(), now):
+                    unready = frozenset(slots)
+            return unready, frozenset(), 0.0
         unready = self.notes.note_events(routed.entries, routed.list_series(), now)
         if not needs_mark(oldest, now):
             return unready, frozenset(), 0.0
@@ -120,7 +141,7 @@ class Marks:
                 written.add(put.slot)
         return frozenset(written), total.units
 
-    def _is_kept(self, stream: str, bucket: datetime, now: datetime) -> bool:
+    def _is_kept(self, stream: str, bucket: datetime, now: datetime, kept: timedelta) -> bool:
         at = self._put.get((stream, bucket))
         # If the clock was set back, a mark may seem younger than 0 s: it does not count then.
-        return at is not None and timedelta(0) <= now - at < MARK_KEPT
+        return at is not None and timedelta(0) <= now - at < kept

@@ -72,7 +72,7 @@ class Ingest(msgspec.Struct):
     known: RecentPeriods = msgspec.field(default_factory=RecentPeriods)
     # By the names of their streams.
     rules: dict[str, StreamRules] = msgspec.field(default_factory=dict)
-    # None if no stream has rollups.
+    # None if no stream has rollups, and no table is read for its series.
     marks: Marks | None = None
 
 
@@ -170,7 +170,7 @@ def _write_puts(
     stream, now, puts = context.stream, context.now, routed.puts
     unmarked = done = frozenset[Slot]()
     units = 0.0
-    if stream.rollup and ports.marks is not None:
+    if ports.marks is not None:
         unmarked, done, units = ports.marks.prepare_puts(stream, routed, oldest, now, ports.store)
     if unmarked or done:
         puts = [put for put in puts if put.slot not in unmarked and put.slot not in done]

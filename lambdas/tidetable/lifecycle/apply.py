@@ -12,7 +12,6 @@ from tidetable.errors import NotReady
 from tidetable.period_tables import PeriodTables, list_names
 from tidetable.ports import Table
 from tidetable.remaining import limit_time
-from tidetable.rollup_model.last_periods import mark_tables
 from tidetable.upkeep import actions
 from tidetable.upkeep.run import RANK_SECONDS, LifecycleRun
 
@@ -38,10 +37,8 @@ def apply(action: actions.Action, run: LifecycleRun, now: datetime) -> None:
         case DeleteCopy():
             _delete_copy(action, run)
         case actions.Reopen():
-            _mark_table(entry, run, now)
             run.catalog.move(entry, action.state, expected=(entry.state,), opened=action.opened)
         case actions.Close():
-            _mark_table(entry, run, now)
             run.catalog.move(entry, State.CLOSED, expected=(State.CREATING, State.OPEN, State.CLOSED))
         case actions.Archive():
             _archive_period(entry, run)
@@ -108,13 +105,6 @@ def finish_creation(action: actions.Create, entry: Entry, run: LifecycleRun) -> 
     for name in entry.tables if action.recoverable else ():
         tables.make_recoverable(name)
     run.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
-
-
-def _mark_table(entry: Entry, run: LifecycleRun, now: datetime) -> None:
-    """Mark a table that closes or opens again, if its series are read after it closed: later events in it have no mark."""
-    stream = run.config.streams.get(entry.stream)
-    if stream in run.config.listed and run.find_rollups is not None:
-        mark_tables(entry.stream, [entry.period.start], run.find_rollups(), now)
 
 
 def _open_period(action: actions.Open, run: LifecycleRun) -> None:

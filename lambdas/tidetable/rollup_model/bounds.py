@@ -24,6 +24,9 @@ FUNCTION_LIFE = timedelta(seconds=60)
 # A process that marked a bucket does not mark it again for this long. So a mark may be this much older than the moment
 # when the writer read the clock.
 MARK_KEPT = timedelta(seconds=5)
+# In a stream without rollups, a process that marked a period does not mark it again for this long. Such a mark stays for
+# at least ``SETTLE``, which is longer than this time and a writer's life.
+PERIOD_KEPT = timedelta(minutes=5)
 # The allowed difference between two clocks. AWS keeps the clocks of its hosts within milliseconds of each other.
 CLOCKS = timedelta(seconds=10)
 # A request that DynamoDB has accepted may take effect after its function has died.

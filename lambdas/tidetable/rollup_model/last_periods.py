@@ -12,8 +12,8 @@ from hashlib import blake2b
 from struct import Struct
 
 from tidetable.periods import Period
-from tidetable.ports.rollups import LastPeriods, Rollups, RollupState, Span
-from tidetable.rollup_model.bounds import REBUILT, to_millis
+from tidetable.ports.rollups import LastPeriods, RollupState, Span
+from tidetable.rollup_model.bounds import REBUILT
 from tidetable.times import EPOCH, MOMENT
 
 # Of 300 series, a slot has 3.6 KB. AWS: a read unit reads 4 KB, a write unit writes 1 KB.
@@ -22,8 +22,9 @@ _HASH_BYTES = 8
 _HASHES = 1 << 8 * _HASH_BYTES
 _PAIR = Struct(">QI")
 _HOUR = timedelta(hours=1)
-# It stands for the instant since which series are noted, in the record of a stream without rollups.
-UNNOTED = EPOCH
+# It stands for the instant since which series are noted, in the record of a stream without rollups. A former version, whose
+# requests put no marks, wrote another.
+UNNOTED = EPOCH + MOMENT
 # Such a record counts until so long after the next look was due.
 _UNLOOKED = timedelta(hours=2)
 
@@ -111,10 +112,3 @@ def find_usable(
     if since is None:
         return last if last.since == UNNOTED and now <= last.due + _UNLOOKED else None
     return last if (last.since, last.held) == (since, held_since) else None
-
-
-def mark_tables(stream: str, starts: Iterable[datetime], rollups: Rollups, now: datetime) -> None:
-    """Mark the periods of a stream without rollups that begin at these instants, before their tables change their state,
-    or take events of the queue after they closed. Raises if any mark may be missing.
-    """
-    rollups.put_marks(stream, sorted(set(starts)), to_millis(now), _HOUR)

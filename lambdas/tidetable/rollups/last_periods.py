@@ -6,8 +6,8 @@ notes, its table is read once for them, except for those of marks. Before a mark
 covered spans: its periods are searched by themselves until they are covered again. What a run writes counts when the
 record names its generation.
 
-With rollups, an event has a mark soon after its time (``bounds.needs_mark``). Without rollups, every event has one that
-comes after its table closed, and so has each closing and each opening for a backfill (``mark_tables``).
+With rollups, an event has a mark soon after its time, without rollups soon after the end of its period
+(``bounds.needs_mark``).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import NamedTuple
 
-from tidetable.catalog import OPENING, Entry
+from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
-from tidetable.expiry import SETTLE, compute_settling
+from tidetable.expiry import SETTLE
 from tidetable.layout.latest import finds_latest
 from tidetable.ports.rollups import LastPeriods, Mark, RollupState
 from tidetable.query.model import RESERVE
@@ -47,8 +47,8 @@ from tidetable.times import EPOCH, MOMENT
 
 # A run covers at most this many periods, whose series are in memory at the same time, and looks at so many entries.
 _PERIODS, _LOOKED = 24, 500
-# A run looks for periods to cover at the latest after this time. A table that should be closed is looked at soon again.
-_LOOKS_EVERY, _CLOSES_WITHIN = timedelta(hours=1), timedelta(minutes=5)
+# A run looks for periods to cover at the latest after this time. A table whose marks should rest is looked at soon again.
+_LOOKS_EVERY, _LOOKS_AGAIN = timedelta(hours=1), timedelta(minutes=5)
 # So many slots are read or written at once.
 _SLOTS_AT_ONCE = 16
 # A run without rollups removes at most this many marks.
@@ -93,10 +93,19 @@ class _Rule(NamedTuple):
 
     def find_settling(self, entry: Entry) -> datetime:
         """Find the instant from which on every further event in a period's table must have a mark."""
-        if self.since is None:
-            return compute_settling(entry, self.policy.late)
+        if self.since is None or self.is_noted(entry):
+            return entry.period.end + SEALED_AFTER
         # The events of a period that is not noted may have come before all writers put marks.
-        return (entry.period.end if self.is_noted(entry) else max(entry.period.end, self.since)) + SEALED_AFTER
+        return max(entry.period.end, self.since) + SEALED_AFTER
+
+    def find_rest(self, mark: Mark) -> datetime:
+        """Find the instant from which on the table of a marked period is read for its series, if no further event comes.
+
+        Without rollups, late events may come now and then as long as the table takes them. The later the last one came, the
+        longer the table rests, up to ``late``: so it is read a few times at the most.
+        """
+        at, late = from_millis(mark.at), self.policy.late
+        return at + (max(SETTLE, min((at - mark.bucket) / 2, late)) if self.since is None else SETTLE)
 
 
 def is_cover_due(policy: Stream | None, state: RollupState, now: datetime) -> bool:
@@ -117,15 +126,16 @@ def cut_marked(run: RefreshRun, state: RollupState, marks: Iterable[Mark]) -> Ro
     return state if covered == last.covered else _put_last(run, state, last._replace(covered=covered))
 
 
-def cover_closed(run: RefreshRun) -> None:
-    """Cover the closed periods of a stream without rollups. Before that, remove the marks whose writers have ended.
-
-    A period whose table takes events of requests needs no mark: it was cut out, and is covered after it closed.
-    """
+def cover_ended(run: RefreshRun) -> None:
+    """Cover the periods of a stream without rollups that are over. Before that, remove the marks that have rested."""
     services, source = run.services, run.source
     state, now = services.rollups.read_at_once(source), services.clock.now()
-    old = [mark for mark in state.marks if from_millis(mark.at) + SETTLE < now][:_MARKS]
-    state = cut_marked(run, state, old)
+    rule = _Rule.of(services.config.streams.get(source), state)
+    if rule is None:
+        return
+    # Periods whose marks rest later are cut out, too: so the next look is in time for them.
+    state = cut_marked(run, state, state.marks)
+    old = [mark for mark in state.marks if rule.find_rest(mark) < now][:_MARKS]
     for mark in old:
         if services.remaining() < RESERVE:
             raise Unfinished("the time is up")
@@ -176,13 +186,11 @@ def _find_periods(
                 return found, due
             if settling >= now:
                 due = min(due, settling + MOMENT)
-            elif rule.since is None and entry.state in OPENING:
-                due = min(due, now + _CLOSES_WITHIN)
             elif entry.live and rule.can_cover(entry):
-                own = [mark.at for mark in marks if mark.meets(entry.period.start, entry.period.end)]
+                own = [rule.find_rest(mark) for mark in marks if mark.meets(entry.period.start, entry.period.end)]
                 if own and not rule.is_noted(entry):
                     # The table would have to be read again when its marks rest.
-                    due = min(due, max(from_millis(max(own)) + SETTLE, now) + _CLOSES_WITHIN)
+                    due = min(due, max(*own, now) + _LOOKS_AGAIN)
                     continue
                 found.append(entry)
                 if len(found) == _PERIODS:

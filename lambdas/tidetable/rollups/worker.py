@@ -19,7 +19,7 @@ from tidetable.remaining import limit_time
 from tidetable.rollup_model.definition import Definition
 from tidetable.rollups.bucket_parts import PART, BucketPart, compute_part, list_parts, read_part, remove_parts
 from tidetable.rollups.claims import SEAL, hold_item, shut_out_former
-from tidetable.rollups.last_periods import cover_closed
+from tidetable.rollups.last_periods import cover_ended
 from tidetable.rollups.rebuild import REBUILD, list_rebuilds, read_piece
 from tidetable.rollups.rebuild_piece import compute_piece
 from tidetable.rollups.rebuild_turn import is_in_piece, needs_turn
@@ -93,7 +93,7 @@ class RollupWorker:
                 return False
             if not definitions:
                 with _note_problem(held):
-                    cover_closed(RefreshRun(source, (), services, self.report, share))
+                    cover_ended(RefreshRun(source, (), services, self.report, share))
                 return False
             # Only the run that has the stream adds parts of its buckets and pieces, so none are added from here on.
             parts, sizes = list_parts(services, source), dict[str, int]()
