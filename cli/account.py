@@ -100,10 +100,9 @@ class Account:
         task = "letting the archives rest" if on else "letting the archives go on"
         self._invoke_function(task, "ArchiverFunction", {"pause" if on else "resume": stream})
 
-    def restore_period(self, stream: str, period: str, *, keep_days: int, start: Any) -> dict[str, Any]:
-        """Invoke the restorer for one run; ``start`` is the position where the previous run ended."""
-        payload = {"stream": stream, "period": period, "keep_days": keep_days, "start": start}
-        return self._invoke_function(f"restoring {stream} {period}", "RestorerFunction", payload)
+    def run_restorer(self, **payload: Any) -> dict[str, Any]:
+        """Invoke the restorer and return its answer."""
+        return self._invoke_function("the restorer", "RestorerFunction", payload)
 
     def finish_import(self, stream: str, period: str, order: Any) -> dict[str, Any]:
         """Invoke the restorer to let the files of an import count; without a token it only looks at the period."""

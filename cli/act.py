@@ -196,25 +196,6 @@ def _archive_entry(account: Account, entry: Entry, prefix: str) -> dict[str, Any
     return answer
 
 
-@app.command()
-def restore(
-    target: Target,
-    stream: Annotated[str, typer.Argument(help="The stream.", autocompletion=complete_stream)],
-    period: Annotated[str, typer.Argument(help="The period's label, such as 2026-01-31.")],
-    keep: Annotated[int, typer.Option(help="Days to keep the table; then it is archived again.", min=1, max=3650)] = 7,
-    as_json: AsJson = False,
-) -> None:
-    """Make an archived period a table again. It is read from its archive until the table is whole and compared."""
-    account = find_account(target)
-    find_entries(account.pipeline.catalog, stream, period, None)
-    answer: dict[str, Any] = {"next": {}}
-    while (start := answer["next"]) is not None:
-        done = f"{start['part']} of {answer['parts']} parts written" if start else "beginning"
-        run = partial(account.restore_period, stream, period, keep_days=keep, start=start)
-        answer = run_task(f"restoring {stream} {period}: {done}", run)
-    print_json(answer) if as_json else say(f"{answer['stream']} {answer['period']} is {answer['state']}")
-
-
 @app.command(cls=WithAges)
 def backfill(
     target: Target,

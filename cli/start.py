@@ -17,7 +17,8 @@ from tidetable.version import VERSION
 
 # The module of each command, and of each group of commands.
 MODULES = {
-    **dict.fromkeys(("plan", "apply", "archive", "restore", "backfill", "sweep"), "act"),
+    **dict.fromkeys(("plan", "apply", "archive", "backfill", "sweep"), "act"),
+    "restore": "restore",
     **dict.fromkeys(("check", "cost"), "estimate"),
     **dict.fromkeys(("tail", "query"), "reading"),
     "advise": "advise",

@@ -83,7 +83,8 @@ def acknowledge_findings(scope: IConstruct, common: Common, bucket: s3.IBucket, 
         reasons["IAM5[Resource::*]"] = "IAM cannot limit X-Ray's write actions to resources"
     if parts is not None:
         lifecycle, refreshing = parts.lifecycle, [parts.rollups.function] if parts.rollups is not None else []
-        called = (lifecycle.function, lifecycle.deployment, lifecycle.sweeper, parts.ingest.drain, *refreshing)
+        called = [lifecycle.function, lifecycle.deployment, lifecycle.sweeper, lifecycle.restorer, parts.ingest.drain]
+        called += refreshing
         reasons |= {f"IAM5[Resource::<{_find_id(function)}.Arn>:*]": _VERSIONS for function in called}
     _acknowledge(scope, reasons)
     if parts is None:

@@ -76,8 +76,8 @@ SIZES = {
     "deployment": Size("slim", 840, 512),
     # A worker reads a segment on a whole core, and ends after five minutes; another one goes on.
     "archiver": Size("archive", 300, _PROCESSOR),
-    # The memory and the time that a restore needs.
-    "restorer": Size("archive", 900, 3008),
+    # The memory that a file of 128 MB and its rows need.
+    "restorer": Size("archive", 300, 3008),
     "sweeper": Size("slim", 900, 512),
     # The lease of a run that died ends soon after this time. The memory is for the sketches of a bucket's groups.
     "refresher": Size("slim", 300, _PROCESSOR),
@@ -172,14 +172,14 @@ class Function(lambda_.Function):
         names = [f"{service}:{action}" for action in actions]
         self.add_to_role_policy(iam.PolicyStatement(actions=names, resources=list(resources), conditions=conditions))
 
-    def receive_messages(self, id: str, queue: sqs.IQueue, *, batch_size: int, most: int) -> None:
+    def receive_messages(self, id: str, queue: sqs.IQueue, *, batch_size: int, most: int) -> lambda_.EventSourceMapping:
         """Let Lambda call the function with messages of a queue, in ``most`` executions at the same time.
 
         The CDK's ``SqsEventSource`` would also allow the function to decrypt with the queue's key without SQS.
         """
         takes = ["ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes", "GetQueueUrl"]
         self.allow_actions("sqs", takes, queue.queue_arn)
-        self.add_event_source_mapping(
+        return self.add_event_source_mapping(
             id,
             event_source_arn=queue.queue_arn,
             batch_size=batch_size,

@@ -63,6 +63,10 @@ class Lifecycle(Construct):
             self, "Schedule", Duration.minutes(EVERY_MINUTES), remark, self.dead_letters
         )
         self.schedule.node.add_dependency(self.tables)
+        # Workers wake others by themselves: this run wakes them after a failure or a lost message.
+        remark = "Wakes workers for restores that are under way"
+        restores = self.restorer.schedule_runs(self, "Restores", Duration.minutes(EVERY_MINUTES), remark)
+        restores.node.add_dependency(self.tables)
         remark = "Removes large values that no event refers to"
         self.sweeper.schedule_runs(self, "Sweeps", Duration.days(1), remark, self.dead_letters)
 
@@ -78,6 +82,8 @@ class Lifecycle(Construct):
 
     def _make_restorer(self) -> Function:
         function = Function(self, "Restorer", self._common, "restorer", self._storage.variables)
+        # The next scheduled run wakes the workers that a failed run did not wake.
+        function.configure_async_invoke(retry_attempts=0)
         # If rollups find events by series, the restorer notes the series before it writes the events.
         self._storage.allow_rollups(function, "Query", "UpdateItem")
         tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource"]

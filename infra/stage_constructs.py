@@ -98,6 +98,8 @@ def _make_parts(scope: Construct, common: Common, external: External) -> StagePa
     work = Work(scope, "Work", common)
     work.add_queue("Files", lifecycle.sweeper)
     work.add_queue("Archives", lifecycle.archiver)
+    # A worker that ran during the stack's deletion would create tables again.
+    work.add_queue("Restores", lifecycle.restorer, after=lifecycle.tables)
     rollups = None
     if config.is_refreshed:
         rollups = Rollups(scope, "Rollups", common, storage=storage, query=query, work=work, after=lifecycle.tables)

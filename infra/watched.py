@@ -55,6 +55,7 @@ class Watched:
                 "lifecycle_dead_letters": parts.lifecycle.dead_letters,
                 "work_dead_letters": parts.work.dead_letters,
                 "files": parts.work.queues["Files"],
+                "restores": parts.work.queues["Restores"],
             }
 
     def has(self, measure: Measure) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from aws_cdk import Duration
 from aws_cdk import aws_sqs as sqs
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from .function import SIZES, Common, Function
 from .queue import Queue
@@ -29,13 +29,18 @@ class Work(Construct):
         self.dead_letters = Queue(self, "DeadLetters")
         self.queues: dict[str, Queue] = {}
 
-    def add_queue(self, id: str, function: Function) -> None:
-        """Make a queue, and let Lambda call the function with its messages. The function may send messages, too."""
+    def add_queue(self, id: str, function: Function, after: IConstruct | None = None) -> None:
+        """Make a queue, and let Lambda call the function with its messages. The function may send messages, too.
+
+        Lambda does so ``after`` something is made, and until it is deleted.
+        """
         hidden = Duration.seconds(_HIDDEN * SIZES[function.handler_name].seconds)
         letters = sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=_TRIES)
         queue = Queue(self, id, visibility_timeout=hidden, dead_letter_queue=letters)
         function.allow_actions("sqs", ["SendMessage"], queue.queue_arn)
         function.add_environment("TIDETABLE_WORK_QUEUE_URL", queue.queue_url)
         # An item may take five minutes, so each message has an execution of its own.
-        function.receive_messages(f"{id}Messages", queue, batch_size=1, most=self._workers)
+        mapping = function.receive_messages(f"{id}Messages", queue, batch_size=1, most=self._workers)
+        if after is not None:
+            mapping.node.add_dependency(after)
         self.queues[id] = queue

@@ -11,7 +11,7 @@ from tidetable.config import Config
 # traffic, those of rollups and the feed's.
 _METRICS_IDLE, _METRICS_BUSY, _METRICS_ROLLUPS, _METRICS_FEED = 10, 20, 8, 4
 # Alarms that every stage has, and those of rollups (infra/alarms.toml; tests/infra/test_alarms.py compares the numbers).
-_ALARMS, _ALARMS_ROLLUPS = 23, 6
+_ALARMS, _ALARMS_ROLLUPS = 25, 6
 
 
 def count_alarms(config: Config) -> int:
@@ -23,7 +23,7 @@ def count_alarms(config: Config) -> int:
 
 def count_queues(config: Config) -> int:
     """Count the queues whose messages call functions: the overflow, and those of work in the background."""
-    return 3 + config.is_refreshed
+    return 4 + config.is_refreshed
 
 
 def count_metrics(config: Config, *, busy: bool) -> int:

@@ -72,9 +72,21 @@ class Functions:
         return self._call(handler, payload)
 
     def restore(self, **payload: Any) -> Any:
+        """Order a restore of the period, and let its workers do it."""
+        answer = self.ask_restorer(restore={"stream": "s", "first": DAY, "last": DAY, **payload})
+        self.deliver_restores()
+        return answer
+
+    def ask_restorer(self, **payload: Any) -> Any:
         from handlers.restorer import handler
 
-        return self._call(handler, {"stream": "s", "period": DAY, **payload})
+        return self._call(handler, payload)
+
+    def deliver_restores(self) -> None:
+        """Give each message of a restore to a worker."""
+        while self.stage.work_queue.messages:
+            body = write_message(self.stage.work_queue.messages.pop(0))
+            assert self.ask_restorer(Records=[{"messageId": "m", "body": body}]) == {"batchItemFailures": []}
 
     def sweep(self, **payload: Any) -> Any:
         from handlers.sweeper import handler
@@ -236,11 +248,15 @@ def gone(functions: Functions) -> None:
 def test_the_restorer_makes_the_table_again_and_keeps_it_for_a_week(functions: Functions) -> None:
     gone(functions)
     answer = functions.restore()
-    assert answer == {"stream": "s", "period": DAY, "state": "closed", "parts": answer["parts"], "next": None}
+    assert answer["periods"] == [{"period": DAY, "state": "deleted", "events": 40, "refusal": None}]
+    (progress,) = answer["restores"]
+    assert (progress["periods"], progress["left"], progress["events"], progress["keep_days"]) == (1, 1, 40, 7)
     entry = functions.entry
-    assert (entry.state, entry.keep_until) == (State.CLOSED, functions.stage.clock.now() + timedelta(days=7))
+    assert entry.state is State.CLOSED
+    assert entry.keep_until == functions.stage.clock.now() + timedelta(days=7)
     table = functions.stage.dynamo.account.tables[entry.table]
     assert table.tags["tidetable:period"] == DAY
+    assert functions.ask_restorer(status="s") == {"stream": "s", "paused": False, "restores": []}
 
 
 def test_the_restorer_keeps_it_as_long_as_it_is_told_to(functions: Functions) -> None:
@@ -249,42 +265,77 @@ def test_the_restorer_keeps_it_as_long_as_it_is_told_to(functions: Functions) ->
     assert functions.entry.keep_until == functions.stage.clock.now() + timedelta(days=3650)
 
 
-def test_a_restore_goes_on_where_the_answer_before_it_says(functions: Functions) -> None:
+def test_a_dry_run_orders_nothing(functions: Functions) -> None:
     gone(functions)
-    # 71 s less ten for the answer; the table takes some seconds to be made.
-    functions.seconds = 71
-    first = functions.restore()
-    assert (first["state"], first["next"]["part"]) == ("restoring", 0)
-    functions.seconds = 900
-    last = functions.restore(start=first["next"])
-    assert (last["state"], last["next"]) == ("closed", None)
+    request = {"stream": "s", "first": DAY, "last": DAY}
+    answer = functions.ask_restorer(restore=request, dry_run=True)
+    assert (answer["periods"][0]["refusal"], answer["restores"]) == (None, [])
+    assert (functions.stage.work_queue.messages, functions.stage.work.list_items("restore")) == ([], [])
 
 
+def test_restores_that_rest_go_on_when_they_are_resumed(functions: Functions) -> None:
+    gone(functions)
+    assert functions.ask_restorer(pause="*") == {"stream": "*", "paused": True}
+    functions.restore()
+    assert functions.ask_restorer(status="s")["paused"] is True
+    assert functions.entry.state == "deleted"
+    functions.ask_restorer(resume="*")
+    functions.deliver_restores()
+    assert functions.entry.state is State.CLOSED
+
+
+def test_a_restore_that_fails_is_counted_by_each_scheduled_run_and_may_be_cancelled(functions: Functions) -> None:
+    gone(functions)
+    bucket = functions.stage.bucket.objects
+    (part,) = (key for key in bucket if "/part-" in key)
+    body = bucket.pop(part)
+    functions.restore()
+    (progress,) = functions.ask_restorer(status="s")["restores"]
+    assert progress["problem"].startswith(f"the archive's object {part} does not exist")
+    functions.measured.clear()
+    woken = {"due": 1, "running": 0, "failed": 1, "sent": 1}
+    assert functions.ask_restorer(source="schedule") == woken
+    assert functions.measured == {"RestoresFailed": 1}
+    functions.deliver_restores()
+    assert [one["left"] for one in functions.ask_restorer(cancel="s")["restores"]] == [1]
+    functions.deliver_restores()
+    assert functions.entry.state == "archived"
+    assert functions.stage.work.list_items("restore") == []
+    bucket[part] = body
+    functions.restore()
+    assert functions.entry.state is State.CLOSED
+
+
+def test_a_message_that_nobody_can_read_becomes_a_dead_letter_of_restores(functions: Functions) -> None:
+    answer = functions.ask_restorer(Records=[{"messageId": "m", "body": "{}"}])
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "m"}]}
+
+
+RESTORE = {"stream": "s", "first": DAY, "last": DAY}
 BAD_RESTORES: list[tuple[dict[str, Any], str]] = [
-    ({"period": ...}, "the payload has stream and period"),
-    ({"stream": ...}, "the payload has stream and period"),
-    ({"days": 7}, "the payload has stream and period"),
-    ({"keep_days": 0}, "a whole number from 1 to 3650"),
-    ({"keep_days": 3651}, "a whole number from 1 to 3650"),
-    ({"keep_days": 1.5}, "a whole number from 1 to 3650"),
-    ({"keep_days": True}, "a whole number from 1 to 3650"),
-    ({"start": {"page": 3}}, "start must be the next of an earlier answer"),
-    ({"start": 3}, "start must be the next of an earlier answer"),
+    ({}, "the payload has one of restore, status"),
+    ({"restore": RESTORE, "status": "s"}, "the payload has one of restore, status"),
+    ({"restore": RESTORE, "source": "schedule"}, "the payload has one of restore, status"),
+    ({"days": 7}, "the payload has one of restore, status"),
+    ({"status": 7}, "status: name a stream"),
+    ({"restore": {"stream": "s", "first": DAY}}, "restore: .*`last`"),
+    ({"restore": RESTORE | {"first": "2026-99"}}, "restore: .*2026-99"),
+    ({"restore": RESTORE | {"keep_days": 0}}, "a whole number from 1 to 3650"),
+    ({"restore": RESTORE | {"keep_days": 3651}}, "a whole number from 1 to 3650"),
+    ({"restore": RESTORE | {"keep_days": 1.5}}, "restore: .*keep_days"),
+    ({"restore": RESTORE, "dry_run": "yes"}, "dry_run must be true or false"),
 ]
 
 
-@pytest.mark.parametrize(("change", "message"), BAD_RESTORES, ids=[str(change) for change, _ in BAD_RESTORES])
+@pytest.mark.parametrize(("payload", "message"), BAD_RESTORES, ids=[str(payload) for payload, _ in BAD_RESTORES])
 def test_a_restore_that_is_not_understood_does_nothing(
-    functions: Functions, change: dict[str, Any], message: str
+    functions: Functions, payload: dict[str, Any], message: str
 ) -> None:
-    from handlers.restorer import handler
-
     gone(functions)
-    payload = {"stream": "s", "period": DAY, **change}
-    context: Any = Context()
     with pytest.raises(BadInvocation, match=message):
-        handler({name: value for name, value in payload.items() if value is not ...}, context)
+        functions.ask_restorer(**payload)
     assert functions.entry.state is State.DELETED
+    assert functions.stage.work.list_items("restore") == []
 
 
 def orphans(functions: Functions) -> None:

@@ -208,7 +208,7 @@ def test_a_restored_table_has_few_packs_and_the_same_events(key: str) -> None:
     before = manifest(stage)
     stage.client.delete_table(TableName=entry(stage).table)
     stage.clock.sleep(60)
-    assert stage.restore("s", LABEL).next is None
+    assert stage.restore("s", LABEL).state == "closed"
     assert entry(stage).state is State.CLOSED
     table = entry(stage).table
     items = stage.dynamo.account.engine.call("Scan", {"TableName": table, "ConsistentRead": True})["Items"]
@@ -245,6 +245,6 @@ def test_an_event_that_is_too_large_for_a_pack_is_restored_as_it_was() -> None:
     for table in entry(stage).tables:
         stage.client.delete_table(TableName=table)
     stage.clock.sleep(60)
-    assert stage.restore("s", LABEL).next is None
+    assert stage.restore("s", LABEL).state == "closed"
     assert forms(stage) == before
     assert {id: data["text"] for _, _, id, data in answered(stage)} == texts

@@ -9,9 +9,8 @@ import pytest
 from tests.fakes.stage import CATALOG, Stage
 from tests.worlds.killed import EVENTS, IDS, ids, killed_after_every_change
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
-from tidetable.archive import restore
+from tidetable.archive import restore_piece
 from tidetable.archive.exporter import open_source
-from tidetable.archive.restore import RestorePosition
 from tidetable.catalog import State
 from tidetable.errors import ArchiveFailed, ArchiveMismatch
 from tidetable.events import Event
@@ -23,9 +22,8 @@ COUNT = sum(str(event["time"]) >= LABEL for event in EVENTS)
 def test_a_restored_period_is_read_from_its_table_and_tended_again() -> None:
     stage = delete_first_tables()
     before = entry(stage)
-    parts = sum(LABEL in key and "/part-" in key for key in stage.bucket.objects)
-    done = stage.restore("s", LABEL)
-    assert (done.next, done.entry.state, done.parts) == (None, State.CLOSED, parts)
+    assert stage.restore("s", LABEL).state is State.CLOSED
+    assert stage.work.list_items("restore") == []
     assert entry(stage).layout == before.layout
     assert len(items(stage)) == COUNT
     # The table answers, so the archive can be deleted.
@@ -70,20 +68,19 @@ def test_a_restore_stopped_after_any_call_is_finished_by_the_next() -> None:
         assert len(items(stage)) == COUNT
 
 
-def test_a_restore_goes_on_where_its_time_was_up() -> None:
+def test_during_a_restore_the_period_is_read_from_its_archive() -> None:
     stage = delete_first_tables()
-    first = stage.restore("s", LABEL, within=62)
-    assert first.next is not None
-    assert (first.entry.state, first.parts > first.next.part) == (State.RESTORING, True)
-    assert ids(stage) == IDS, "it is read from the archive meanwhile"
-    done = stage.restore("s", LABEL, start=first.next)
-    assert done.next is None
+    # One message makes the table, the others write a file each.
+    assert stage.restore("s", LABEL, most=3).state is State.RESTORING
+    assert 0 < len(items(stage)) < COUNT
+    assert ids(stage) == IDS
+    assert stage.restore("s", LABEL).state is State.CLOSED
     assert ids(stage) == IDS
 
 
 def test_a_restore_that_is_never_finished_leaves_a_table_that_every_run_counts() -> None:
     stage = delete_first_tables()
-    assert stage.restore("s", LABEL, within=62).next is not None
+    stage.restore("s", LABEL, most=2)
     assert TABLE in stage.dynamo.account.tables
     for _ in range(3):
         stage.clock.sleep(300)
@@ -104,7 +101,7 @@ def test_a_damaged_archive_is_not_restored() -> None:
 
 def test_a_table_that_is_not_what_the_manifest_says_is_not_opened() -> None:
     stage = delete_first_tables()
-    stage.restore("s", LABEL, within=62)
+    stage.restore("s", LABEL, most=2)
     stranger = {"pk": {"S": "2026-03-15T00:00:00.000000Z#0"}, "sk": {"S": "2026-03-15T01:00:00.000000Z#a#x"}}
     stage.dynamo.account.engine.call("PutItem", {"TableName": TABLE, "Item": {**stranger, "data": {"M": {}}}})
     with pytest.raises(ArchiveMismatch, match="its manifest"):
@@ -127,10 +124,12 @@ class SlowPages:
     def __init__(self, source: Any, stage: Stage) -> None:
         self.source = source
         self.stage = stage
+        self.afters: list[Any] = []
 
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> Any:
+        self.afters.append(after)
         self.stage.clock.sleep(40)
         self.stage.catalog.set_horizon("s", datetime(2026, 3, 22, tzinfo=UTC))
         return self.source.page(table, segment=segment, segments=segments, after=after, limit=2)
@@ -140,14 +139,11 @@ def test_a_comparison_goes_on_in_a_later_run_and_the_period_is_seen_whatever_the
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stage = delete_first_tables()
-    monkeypatch.setattr(restore, "open_source", lambda entry, ports: SlowPages(open_source(entry, ports), stage))
-    starts: list[RestorePosition] = []
-    done = stage.restore("s", LABEL, within=200)
-    while done.next is not None and len(starts) < 100:
-        starts.append(done.next)
-        done = stage.restore("s", LABEL, start=done.next, within=200)
-    assert done.next is None, starts
-    assert max(start.items for start in starts) > 2, "no run began in the middle of the comparison"
+    pages = SlowPages(open_source(entry(stage), stage.exporter()), stage)
+    monkeypatch.setattr(restore_piece, "open_source", lambda *_: pages)
+    assert stage.restore("s", LABEL, within=100).state is State.CLOSED
+    assert len(pages.afters) > 4, "a run has the time for three pages"
+    assert len(pages.afters) == len({str(after) for after in pages.afters}), "no page is read twice"
     assert len(items(stage)) == COUNT
     horizon = stage.catalog.read_horizon("s")
     assert horizon.at is not None

@@ -14,9 +14,9 @@ from aws.archive.scan import RawScan
 from tests.fakes.stage import Stage
 from tests.worlds.killed import CONFIG, IDS, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry
-from tidetable.archive import restore
 from tidetable.archive.ports import ArchivedRows, RawPage
-from tidetable.archive.restore import RestorePosition
+from tidetable.archive.restore_orders import RestorePieceMemo
+from tidetable.archive.restore_piece import PieceRun
 from tidetable.batch import Batch
 from tidetable.catalog import SeenTable, State
 from tidetable.config import TableClass, parse
@@ -36,13 +36,15 @@ def archived() -> Stage:
 def test_a_period_that_has_its_table_is_not_restored(
     archived: Stage, monkeypatch: pytest.MonkeyPatch, state: State
 ) -> None:
-    monkeypatch.setattr(restore, "require_entry", lambda *_: replace(entry(archived), state=state))
+    found = replace(entry(archived), state=state)
+    monkeypatch.setattr(archived.catalog, "entries", lambda *_, **__: [found])
     with pytest.raises(ArchiveFailed, match=f"is {state}: it has its table"):
         archived.restore("s", LABEL)
 
 
 def test_a_period_that_was_deleted_without_an_archive_says_so(archived: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restore, "require_entry", lambda *_: replace(entry(archived), archive=None))
+    found = replace(entry(archived), archive=None)
+    monkeypatch.setattr(archived.catalog, "entries", lambda *_, **__: [found])
     with pytest.raises(ArchiveFailed, match="was deleted without an archive"):
         archived.restore("s", LABEL)
 
@@ -53,7 +55,7 @@ def test_an_archive_that_has_expired_is_not_restored_from_what_may_be_left_of_it
     found = entry(archived)
     assert found.archive is not None
     gone = replace(found, archive=replace(found.archive, expired_at=found.period.end))
-    monkeypatch.setattr(restore, "require_entry", lambda *_: gone)
+    monkeypatch.setattr(archived.catalog, "entries", lambda *_, **__: [gone])
     with pytest.raises(ArchiveFailed, match=r"expired at 2026-03-16T00:00:00\.000000Z$"):
         archived.restore("s", LABEL)
 
@@ -85,7 +87,7 @@ def test_an_object_of_the_archive_that_somebody_deleted_is_named(kind: str) -> N
         stage.restore("s", LABEL)
     stage.bucket.objects[key] = body
     stage.clock.sleep(900)
-    assert stage.restore("s", LABEL).next is None
+    assert stage.restore("s", LABEL).state == "closed"
     assert ids(stage) == IDS
 
 
@@ -105,12 +107,12 @@ def test_events_that_the_table_does_not_take_in_time_are_for_another_run(monkeyp
         return Written(unwritten=list(puts))
 
     monkeypatch.setattr(store, "write", take_nothing)
-    with pytest.raises(ArchiveBusy, match=r"events of \S+ could not be written in time; restore again$"):
+    with pytest.raises(ArchiveBusy, match=r"events of \S+ could not be written in time; a later run goes on$"):
         stage.restore("s", LABEL, within=120)
     assert ids(stage) == IDS, "it is still read from its archive"
     monkeypatch.undo()
     stage.clock.sleep(900)
-    assert stage.restore("s", LABEL).next is None
+    assert stage.restore("s", LABEL).state == "closed"
 
 
 def with_recovery() -> Stage:
@@ -123,7 +125,7 @@ def with_recovery() -> Stage:
 @pytest.mark.parametrize(
     ("transient", "error", "message"),
     [
-        (True, ArchiveBusy, f"^table {TABLE} is complete, but .*; restore again$"),
+        (True, ArchiveBusy, f"^table {TABLE} is complete, but .*; a later run goes on$"),
         (False, ArchiveFailed, f"^point-in-time recovery of {TABLE} is refused: "),
     ],
 )
@@ -140,7 +142,7 @@ def test_a_table_without_the_recovery_of_its_stream_is_not_opened(
     with pytest.raises(error, match=message):
         stage.restore("s", LABEL)
     assert entry(stage).state is State.RESTORING
-    assert transient == (stage.clock.now() - begun > timedelta(seconds=700)), (
+    assert transient == (stage.clock.now() - begun > timedelta(seconds=280)), (
         "it waits for what may pass, and only that"
     )
 
@@ -156,23 +158,26 @@ def test_a_comparison_that_is_throttled_goes_on_a_second_later(monkeypatch: pyte
         return page(*arguments, **options)
 
     monkeypatch.setattr(RawScan, "page", throttle_twice)
-    assert stage.restore("s", LABEL).next is None
+    assert stage.restore("s", LABEL).state == "closed"
     assert throttled[1] - throttled[0] == timedelta(seconds=1)
 
 
 def test_a_restored_table_is_opened_only_between_two_runs_of_the_lifecycle() -> None:
     """The catalog notes nothing of the table's units: it is on demand until the lifecycle has seen it."""
     stage = delete_first_tables()
+    parts = sum(LABEL in key and "/part-" in key for key in stage.bucket.objects)
+    # The run that compares the table is the next one.
+    stage.restore("s", LABEL, most=1 + parts)
     begun = stage.clock.now()
     stage.catalog.acquire(LIFECYCLE_LEASE, "lifecycle", begun, timedelta(hours=1))
-    with pytest.raises(ArchiveBusy, match=r"^a run of the lifecycle is under way; restore again$"):
+    with pytest.raises(ArchiveBusy, match=r"^a run of the lifecycle is under way; a later run goes on$"):
         stage.restore("s", LABEL, within=800)
     assert timedelta(seconds=797) < stage.clock.now() - begun <= timedelta(seconds=800), "it looks every second"
     assert entry(stage).state is State.RESTORING
     stage.catalog.release(LIFECYCLE_LEASE, "lifecycle")
     stage.clock.sleep(900)
     stage.catalog.note(entry(stage), SeenTable(9, 9, TableClass.STANDARD))
-    assert stage.restore("s", LABEL).next is None
+    assert stage.restore("s", LABEL).state == "closed"
     assert entry(stage).capacity.seen == SeenTable(None, None, TableClass.INFREQUENT)
 
 
@@ -206,13 +211,13 @@ def test_a_table_that_the_lifecycle_deleted_while_it_was_restored_is_not_opened(
     monkeypatch.setattr(stage.catalog, "acquire", wait_for_the_run)
     run.start()
     assert has_read.wait(60)
-    with pytest.raises(ArchiveBusy, match=f"^table {TABLE} was deleted meanwhile; restore again$"):
+    with pytest.raises(ArchiveBusy, match=f"^table {TABLE} was deleted meanwhile; a later run makes it anew$"):
         stage.restore("s", LABEL)
     assert not run.is_alive()
     assert entry(stage).state is State.RESTORING
     assert ids(stage) == IDS, "it is still read from its archive"
     stage.clock.sleep(900)
-    assert stage.restore("s", LABEL).next is None
+    assert stage.restore("s", LABEL).state == "closed"
 
 
 def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:
@@ -234,10 +239,10 @@ def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:
     )
     large = SimpleNamespace(compressor=None, unique=None, values=None)
     restorer: Any = SimpleNamespace(archive=archive, notes=Notes(), large=large, jitter=None, store=None)
-    part: Any = SimpleNamespace(key="part", sha256=sha256(b"part").hexdigest())
     period: Any = SimpleNamespace(stream="s", period=SimpleNamespace(label=LABEL), table=TABLE, layout=layout)
+    memo = RestorePieceMemo(key="part", sha256=sha256(b"part").hexdigest(), end=1)
     with pytest.raises(ArchiveBusy, match="series of s could not be noted"):
-        restore._Run(period, restorer, archive, lambda: 100.0).write_part(part, RestorePosition())
+        PieceRun(period, 0, memo, restorer, lambda: 100.0).run()
     assert noted == [(period, {"a"})]
 
 
@@ -254,5 +259,5 @@ def test_series_that_no_rollup_reads_a_period_by_are_not_noted(layout: Layout, r
     notes = SimpleNamespace(note=lambda *given: noted.append(given))
     period: Any = SimpleNamespace(stream="s", period=SimpleNamespace(label=LABEL), layout=layout)
     restorer: Any = SimpleNamespace(archive=archive, notes=notes)
-    restore._Run(period, restorer, archive, lambda: 100.0).note_series({"a"})
+    PieceRun(period, 0, RestorePieceMemo(), restorer, lambda: 100.0).note_series({"a"})
     assert noted == []

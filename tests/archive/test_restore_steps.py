@@ -9,8 +9,7 @@ from aws.large.pages import complete_page
 from tests.fakes.stage import CATALOG
 from tests.worlds.killed import CONFIG, IDS, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
-from tidetable.archive import restore as restoring
-from tidetable.archive.restore import RestorePosition
+from tidetable.archive import restore_piece
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, TableThrottled
@@ -39,13 +38,7 @@ def test_each_part_is_read_once_however_many_runs_a_restore_takes(monkeypatch: p
     monkeypatch.setattr(stage.bucket, "find", find_slowly)
     parts = sorted(key for key in stage.bucket.objects if LABEL in key and "/part-" in key)
     assert len(parts) > 2
-    done = stage.restore("s", LABEL, within=120)
-    starts: list[RestorePosition] = []
-    while done.next is not None and len(starts) < 20:
-        starts.append(done.next)
-        done = stage.restore("s", LABEL, start=done.next, within=120)
-    assert done.next is None, starts
-    assert len(starts) > 1
+    assert stage.restore("s", LABEL, within=120).state is State.CLOSED
     assert read == parts
     assert ids(stage) == IDS
 
@@ -53,25 +46,18 @@ def test_each_part_is_read_once_however_many_runs_a_restore_takes(monkeypatch: p
 def test_a_part_that_no_run_has_the_time_to_write_is_written_by_several_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as a part of 100,000 events, into a table that takes 10 of them per second."""
     stage = delete_first_tables()
-    left = 0
+    written = list[str]()
 
-    class Impatient(Writer, frozen=True):
+    class Slow(Writer, frozen=True):
         def retry_writes(self, attempt: Any, puts: Any) -> Written:
-            nonlocal left
-            left -= bool(puts)
-            return super().retry_writes(attempt, puts) if left >= 0 else Written(unwritten=list(puts))
+            written.extend(put.item["sk"] for put in puts)
+            stage.clock.sleep(100 if puts else 0)
+            return super().retry_writes(attempt, puts)
 
     monkeypatch.setattr(PlainForm, "together", 1)
-    monkeypatch.setattr(restoring, "Writer", Impatient)
-    starts = [RestorePosition()]
-    for _ in range(100):
-        left = 1
-        done = stage.restore("s", LABEL, start=starts[-1])
-        if done.next is None:
-            break
-        starts.append(done.next)
-    assert done.next is None
-    assert [start.items for start in starts[:3]] == [0, 1, 2]
+    monkeypatch.setattr(restore_piece, "Writer", Slow)
+    assert stage.restore("s", LABEL, within=110).state is State.CLOSED
+    assert len(written) == len({*written}) == len(items(stage)) > 10, "each event is written once, by a run of its own"
     assert ids(stage) == IDS
 
 
@@ -79,7 +65,7 @@ def test_a_restore_does_not_hide_an_earlier_period_from_the_lifecycle() -> None:
     """Two restored periods, the earlier of which was restored first."""
     stage = delete_first_tables()
     for label in (EARLIER, LABEL):
-        assert stage.restore("s", label).next is None
+        assert stage.restore("s", label).state == "closed"
     assert stage.catalog.read_horizon("s").far == (parse_label(EARLIER), parse_label(LABEL))
     stage.clock.sleep(300)
     report = stage.run_lifecycle()
@@ -98,7 +84,7 @@ def test_a_comparison_waits_for_a_table_of_chunks_that_throttles(monkeypatch: py
         return complete_page(unpacker, items, table)
 
     monkeypatch.setattr("aws.large.pages.complete_page", throttle_twice)
-    assert stage.restore("s", LABEL).next is None
+    assert stage.restore("s", LABEL).state == "closed"
     assert throttled[1] - throttled[0] == timedelta(seconds=1)
     assert ids(stage) == IDS
 
@@ -114,7 +100,7 @@ def test_a_table_whose_deletion_has_begun_is_not_opened(monkeypatch: pytest.Monk
         return acquire(lease, *arguments)
 
     monkeypatch.setattr(stage.catalog, "acquire", delete_before)
-    with pytest.raises(ArchiveBusy, match=f"^table {TABLE} was deleted meanwhile; restore again$"):
+    with pytest.raises(ArchiveBusy, match=f"^table {TABLE} was deleted meanwhile; a later run makes it anew$"):
         stage.restore("s", LABEL)
     assert entry(stage).state is State.RESTORING
     assert ids(stage) == IDS, "it is still read from its archive"
@@ -124,7 +110,7 @@ def test_a_table_whose_key_is_lost_cannot_be_restored_into_and_says_so() -> None
     """The state does not pass by itself: to restore again, without another key, ends in the same way."""
     stage = delete_first_tables()
     stage.config = parse(CONFIG.replace("[streams.s.key]", f'table = {{ encryption = "{KEY}" }}\n[streams.s.key]'))
-    assert stage.restore("s", LABEL, within=62).next is not None
+    stage.restore("s", LABEL, most=1)
     stage.dynamo.account.lost_keys.add(KEY)
     with pytest.raises(ArchiveFailed, match=f"{TABLE} is INACCESSIBLE_ENCRYPTION_CREDENTIALS"):
         stage.restore("s", LABEL)
@@ -138,7 +124,7 @@ def test_a_period_whose_stream_has_no_recorded_policy_is_restored_by_its_layout(
     policy = stage.config
     stage.config = parse(CONFIG.replace("[streams.s", "[streams.other"))
     monkeypatch.setattr(stage.catalog, "list_policies", list)
-    assert stage.restore("s", LABEL).next is None
+    assert stage.restore("s", LABEL).state == "closed"
     assert (entry(stage).state, stage.dynamo.account.tables[TABLE].on_demand) == (State.CLOSED, True)
     assert len(items(stage)) > 0
     stage.config = policy

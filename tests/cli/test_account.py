@@ -152,8 +152,8 @@ def test_a_function_that_cannot_be_called_is_named_by_its_task() -> None:
         with pytest.raises(AccountError, match="the sweep could not be called: "):
             make_account(Functions(error=error)).sweep_objects(dry_run=True)
     failed = Functions(b'{"errorType": "Timeout"}', FunctionError="Unhandled")
-    with pytest.raises(AccountError, match=r"restoring s p failed: \{'errorType': 'Timeout'\}"):
-        make_account(failed).restore_period("s", "p", keep_days=7, start={})
+    with pytest.raises(AccountError, match=r"the restorer failed: \{'errorType': 'Timeout'\}"):
+        make_account(failed).run_restorer(status="s")
 
 
 def test_a_function_may_answer_nothing() -> None:

@@ -310,23 +310,6 @@ def test_the_json_of_an_archive_is_a_document_for_a_period_and_a_list_for_a_rang
     assert "s 2026-03-15T12 is open: it closes at" in still_open.stderr
 
 
-def test_a_restore_goes_on_from_where_the_last_run_ended(scripted: Scripted) -> None:
-    request = {"stream": "s", "period": "2026-03-15T09"}
-    runs: list[dict[str, Any]] = [
-        {**request, "state": "restoring", "parts": 2, "next": {"part": 1}},
-        {**request, "state": "closed", "parts": 2, "next": None},
-    ]
-    scripted.answers = runs * 2
-    result = run("restore", "s", "2026-03-15T09", "--keep", "3")
-    assert (result.exit_code, result.stdout) == (0, "s 2026-03-15T09 is closed\n")
-    assert scripted.calls == [
-        ("restorer", {**request, "keep_days": 3, "start": {}}),
-        ("restorer", {**request, "keep_days": 3, "start": {"part": 1}}),
-    ]
-    assert json.loads(run("restore", "s", "2026-03-15T09", "--json").stdout) == runs[1]
-    assert scripted.calls[2][1]["keep_days"] == 7
-
-
 def test_a_backfill_may_be_looked_at_first_and_an_unhealthy_run_is_a_failure(scripted: Scripted) -> None:
     scripted.answers = [NOTHING, NOTHING | {"healthy": False}]
     assert run("backfill", "s", "2026-01-01", "2026-02-01", "--dry-run").exit_code == 0

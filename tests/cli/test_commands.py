@@ -273,9 +273,9 @@ def test_restore_goes_on_until_the_period_is_a_table_again(stage: Stage) -> None
     label = "2026-03-15T05"
     states = {row["period"]: row["state"] for row in json.loads(run("status", "--json", "--all").output)}
     assert states[label] == "deleted"
-    result = run("restore", "s", label, "--keep", "3")
+    result = run("restore", "s", label, "--keep", "3", "--yes")
     assert result.exit_code == 0, result.output
-    assert f"s {label} is closed" in result.output
+    assert f"s {label}: restored" in result.output
     assert f"tidetable-lapse.s.{label}" in stage.dynamo.account.tables
 
 

@@ -130,7 +130,7 @@ def test_a_removal_is_finished_by_the_next() -> None:
 
     def lived() -> Stage:
         stage = age_stage(FIRST[2:])
-        assert stage.restore("s", "2026-03").next is None
+        assert stage.restore("s", "2026-03").state == "closed"
         entry = next(entry for entry in stage.catalog.entries("s", consistent=True) if entry.period.label == "2026-04")
         stage.catalog.move(entry, State.ARCHIVING, expected=[State.CLOSED, State.OPEN])
         entry = next(entry for entry in stage.catalog.entries("s", consistent=True) if entry.period.label == "2026-03")

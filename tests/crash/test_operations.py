@@ -40,7 +40,7 @@ def gone() -> Stage:
 
 def test_a_restore_of_versions_cold_fields_and_chunks_is_finished_by_the_next() -> None:
     def restore(stage: Stage) -> None:
-        assert stage.restore("s", "2026-03").next is None
+        assert stage.restore("s", "2026-03").state == "closed"
 
     def check(stage: Stage, calls: int) -> None:
         found = read_events(stage, versions="all")
@@ -66,7 +66,7 @@ def test_a_lifecycle_that_comes_upon_a_restore_that_was_stopped_leaves_it_alone(
         assert states(stage)["2026-03"] == before, f"killed after {calls} calls"
         assert [(id, data["n"]) for id, data in read_events(stage, versions="all")] == VERSIONS
         if before == "restoring":
-            assert stage.restore("s", "2026-03").next is None
+            assert stage.restore("s", "2026-03").state == "closed"
         assert [(id, data["n"]) for id, data in read_events(stage, versions="all")] == VERSIONS
 
 

@@ -35,8 +35,12 @@ from tests.fakes.serial import Serial
 from tests.fakes.store import FakeValues, large_values
 from tests.fakes.transport import StrictTransport
 from tests.fakes.work_queue import FakeWorkQueue
-from tidetable.archive import Exporter, Restored, archive_period, restore_period
-from tidetable.archive.restore import RestorePosition
+from tidetable.archive import Exporter, archive_period
+from tidetable.archive.restore import explain_refusal, follow_orders, list_range, order_restore
+from tidetable.archive.restore_orders import RESTORE, cancel_restores
+from tidetable.archive.restore_worker import wake_workers, work_on_message
+from tidetable.archive.turn import require_entry
+from tidetable.catalog import Entry
 from tidetable.config import Config, TableClass, parse
 from tidetable.credentials import CredentialRing
 from tidetable.errors import ArchiveBusy, ArchiveFailed
@@ -68,6 +72,8 @@ STALE_SECONDS = 2.0
 # The time limits of the deployed functions.
 INGEST_SECONDS, DRAIN_SECONDS, LIFECYCLE_SECONDS = 20.0, 50.0, 280.0
 REFRESHER_SECONDS = 300.0
+# The restorer keeps ten seconds for its answer.
+RESTORER_SECONDS = 290.0
 
 # A copy of a stage gets new locks and new thread-local data: nobody holds a lock during the copy, and a thread makes
 # its local data again.
@@ -328,19 +334,43 @@ class Stage:
             raise ArchiveBusy(f"{done.events} events so far")
 
     def restore(
-        self, stream: str, label: str, *, keep_days: int = 7, start: RestorePosition | None = None, within: float = 800
-    ) -> Restored:
-        """Restore a period as the restorer function does."""
-        self.runs += 1
-        return restore_period(
-            stream,
-            label,
-            self.pipeline.restorer,
-            f"restore-{self.runs}",
-            keep=timedelta(days=keep_days),
-            start=start or RestorePosition(),
-            remaining=self._remaining(within),
-        )
+        self,
+        stream: str,
+        first: str,
+        last: str | None = None,
+        *,
+        keep_days: int = 7,
+        within: float = RESTORER_SECONDS,
+        most: int | None = None,
+    ) -> Entry:
+        """Restore a period or a range as the restorer function and its workers do, or so many items at ``most``.
+
+        Return the first period. An error of a worker is raised.
+        """
+        restorer = self.pipeline.restorer
+        exporter = restorer.archive
+        if order_restore(stream, first, last or first, keep_days, exporter) is None:
+            require_entry(stream, first, exporter.catalog)
+            raise ArchiveFailed(explain_refusal(list_range(stream, first, first, exporter)[0]))
+        follow_orders(exporter, stream)
+        wake_workers(restorer)
+        self.work_on_restores(within=within, most=most)
+        return require_entry(stream, first, exporter.catalog)
+
+    def cancel_restores(self, stream: str) -> None:
+        """End the restores of a stream as the restorer function does."""
+        cancel_restores(self.work, stream)
+        wake_workers(self.pipeline.restorer)
+        self.work_on_restores()
+
+    def work_on_restores(self, *, within: float = RESTORER_SECONDS, most: int | None = None) -> None:
+        """Deliver messages of restores, also those that workers send meanwhile; with ``most``, each is for one item."""
+        messages, restorer, delivered = self.work_queue.messages, self.pipeline.restorer, 0
+        chain = 60.0 if most is None else 0.0
+        while most != delivered and (names := [name for name in messages if name.kind == RESTORE]):
+            messages.remove(names[0])
+            self.runs, delivered = self.runs + 1, delivered + 1
+            work_on_message(names[0], restorer, f"restore-{self.runs}", self._remaining(within), chain=chain)
 
     def sweep(self, *, dry_run: bool = False, remaining: Callable[[], float] | None = None) -> Swept:
         """Sweep as the sweeper function does."""

@@ -182,9 +182,11 @@ def live_through_a_past_day(
 
     assert eventually(state, lambda now: now == "deleted") == "deleted"
     assert find_data(api, "quakes", **asked) == expected
-    payload = json.dumps({"stream": "quakes", "period": str(day), "keep_days": 2}).encode()
+    request = {"stream": "quakes", "first": str(day), "last": str(day), "keep_days": 2}
+    payload = json.dumps({"restore": request}).encode()
     answer = deployed.make_client("lambda").invoke(FunctionName=deployed.outputs["RestorerFunction"], Payload=payload)
-    assert json.loads(answer["Payload"].read())["state"] == "closed"
+    assert [period["refusal"] for period in json.loads(answer["Payload"].read())["periods"]] == [None]
+    assert eventually(state, lambda now: now == "closed") == "closed"
     assert find_data(api, "quakes", **asked) == expected
 
 

@@ -131,6 +131,7 @@ SENDS = {
     "refresher": {"LightQueueUrl"},
     "sweeper": {"FilesQueueUrl"},
     "archiver": {"ArchivesQueueUrl"},
+    "restorer": {"RestoresQueueUrl"},
 }
 # Per function: the queue whose messages it gets.
 TAKES = {
@@ -138,6 +139,7 @@ TAKES = {
     "refresher": {"LightQueueUrl"},
     "sweeper": {"FilesQueueUrl"},
     "archiver": {"ArchivesQueueUrl"},
+    "restorer": {"RestoresQueueUrl"},
 }
 # The functions that receive messages and delete them: those of the mappings, and the lifecycle while the drain stands still.
 RECEIVES = TAKES | {"lifecycle": {"OverflowQueueUrl", "DeadLetterQueueUrl"}}

@@ -56,6 +56,8 @@ ALARMS: dict[str, tuple[str, str, str, str, int, int, str, str]] = {
     "TableQuotaNear": (OWN, "PeriodTables", "tidetable-dev-lifecycle", "Maximum", 300, 1, ">= 2000", "fine"),
     "ArchiveOverdue": (OWN, "ArchivesOverdue", "tidetable-dev-lifecycle", "Maximum", 300, 2, ">= 1", "fine"),
     "ArchiveFailing": (LAMBDA, "Errors", "archiver", "Sum", 300, 1, ">= 1", "fine"),
+    "RestoresFailing": (OWN, "RestoresFailed", "tidetable-dev-restorer", "Sum", 300, 3, ">= 1", "fine"),
+    "RestoresWaiting": (SQS, "ApproximateAgeOfOldestMessage", "WorkRestores", "Maximum", 300, 1, ">= 3600", "fine"),
     "UntypedValues": (OWN, "UntypedValues", "tidetable-dev-archiver", "Sum", 300, 1, ">= 1", "fine"),
     "SweepFailing": (LAMBDA, "Errors", "sweeper", "Sum", 300, 1, ">= 1", "fine"),
     "SweepWaiting": (SQS, "ApproximateAgeOfOldestMessage", "WorkFiles", "Maximum", 300, 1, ">= 3600", "fine"),
@@ -139,6 +141,7 @@ def test_each_kind_of_work_has_an_alarm_for_failures_and_one_for_its_oldest_item
     assert {kind: (rules.alarm, rules.waits_alarm) for kind, rules in KINDS.items()} == {
         **dict.fromkeys(("seal", "part", "rebuild"), ("RollupsFailing", "WorkWaiting")),
         "archive": ("ArchiveFailing", "ArchiveOverdue"),
+        "restore": ("RestoresFailing", "RestoresWaiting"),
         "sweep": ("SweepFailing", "SweepWaiting"),
     }
     assert {name for rules in KINDS.values() for name in (rules.alarm, rules.waits_alarm)} <= ALARMS.keys()

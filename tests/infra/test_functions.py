@@ -56,7 +56,7 @@ MORE = {
     },
     "deployment": CONTROL,
     "archiver": {"TIDETABLE_WORK_QUEUE_URL": "-> WorkArchives", **BUCKET, **TIME},
-    "restorer": {**BUCKET, **STATE},
+    "restorer": {"TIDETABLE_WORK_QUEUE_URL": "-> WorkRestores", **BUCKET, **STATE},
     "feed": {"TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL": "-> FeedDeadLetters", **BUCKET},
     "archive_reader": BUCKET,
     "sweeper": {"TIDETABLE_WORK_QUEUE_URL": "-> WorkFiles", **BUCKET},

@@ -42,10 +42,19 @@ def test_a_run_that_is_not_delivered_or_fails_leaves_a_dead_letter(dev: Template
     assert "LifecycleDeadLetters" in json.dumps(config["DestinationConfig"]["OnFailure"])
 
 
-def test_the_schedule_goes_before_the_tables_do(dev: Template) -> None:
-    schedule = next(resource for id, resource in dev.resources.items() if id.startswith("LifecycleSchedule"))
+def test_the_schedules_go_before_the_tables_do_and_so_do_the_messages_of_restores(dev: Template) -> None:
+    """A run that began while the stack is deleted would create tables again."""
     (tables,) = dev.all("Custom::TidetableTables")
-    assert tables in schedule["DependsOn"]
+    for name in ("LifecycleSchedule", "LifecycleRestores", "LifecycleRestorerRestoresMessages"):
+        (first,) = (resource for id, resource in dev.resources.items() if re.fullmatch(rf"{name}\w{{0,12}}", id))
+        assert tables in first["DependsOn"], name
+
+
+def test_workers_of_restores_are_woken_every_five_minutes(dev: Template) -> None:
+    schedule = _schedule(dev, "LifecycleRestores")
+    assert (schedule["ScheduleExpression"], schedule["State"]) == ("rate(5 minutes)", "ENABLED")
+    assert schedule["Target"]["Arn"] == {"Fn::GetAtt": [dev.id_of("restorer"), "Arn"]}
+    assert schedule["Target"]["RetryPolicy"]["MaximumRetryAttempts"] == 0
 
 
 def test_tables_are_made_when_the_functions_may_make_them(dev: Template) -> None:

@@ -27,6 +27,7 @@ RIGHTS = {
         "IngestDeadLetters": SAVES,
     },
     "archiver": {"WorkArchives": SENDS | TAKES | ASKS},
+    "restorer": {"WorkRestores": SENDS | TAKES | ASKS},
     "sweeper": {"LifecycleDeadLetters": GRANTED, "WorkFiles": SENDS | TAKES | ASKS},
     "refresher": {"WorkLight": SENDS | TAKES | ASKS},
 }

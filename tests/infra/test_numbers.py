@@ -33,7 +33,7 @@ FUNCTIONS = {
     "lifecycle": (300, 512),
     "deployment": (840, 512),
     "archiver": (300, 1769),
-    "restorer": (900, 3008),
+    "restorer": (300, 3008),
     "sweeper": (900, 512),
     "feed": (300, 512),
     "refresher": (300, 1769),
@@ -102,7 +102,12 @@ def find_mapping(made: Template, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("name", "queue", "hidden"),
-    [("refresher", "WorkLight", 1_800), ("sweeper", "WorkFiles", 5_400), ("archiver", "WorkArchives", 1_800)],
+    [
+        ("refresher", "WorkLight", 1_800),
+        ("sweeper", "WorkFiles", 5_400),
+        ("archiver", "WorkArchives", 1_800),
+        ("restorer", "WorkRestores", 1_800),
+    ],
 )
 def test_workers_have_a_message_each_and_as_many_executions_as_the_configuration_says(
     rolled: Template, name: str, queue: str, hidden: int

@@ -29,6 +29,7 @@ OUTPUTS = {
     "FeedDeadLetterQueueUrl": "FeedDeadLetters",
     "WorkDeadLetterQueueUrl": "WorkDeadLetters",
     "ArchivesQueueUrl": "WorkArchives",
+    "RestoresQueueUrl": "WorkRestores",
     "FilesQueueUrl": "WorkFiles",
     "IngestLogs": "IngestFunctionLogs",
     "QueryLogs": "QueryFunctionLogs",

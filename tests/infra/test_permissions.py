@@ -58,7 +58,7 @@ WILDCARDS = {
     r":scalable-target/\*": "the names of scalable targets are AWS's own",
     r":alarm:\*\"": "CloudWatch lists alarms by the beginning of their names, which no resource says",
     r":alarm:TargetTracking-table/tidetable-dev\.\*": "alarms of Application Auto Scaling carry the tables' names",
-    r"(Lifecycle(Function|Deployment|Sweeper)|IngestDrain|Rollups)\w+\", \"Arn\"\]}, \":\*": "any version of one function",
+    r"(Lifecycle(Function|Deployment|Sweeper|Restorer)|IngestDrain|Rollups)\w+\", \"Arn\"\]}, \":\*": "any version of it",
 }
 
 

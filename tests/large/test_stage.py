@@ -54,7 +54,7 @@ def test_large_events_come_back_whole_from_table_archive_and_restored_table(stre
         stage.clock.sleep(300)
     assert not [name for name in stage.dynamo.account.tables if DAY in name]
     check(State.DELETED)
-    assert stage.restore(stream, DAY).next is None
+    assert stage.restore(stream, DAY).state == "closed"
     check(State.CLOSED)
     stage.clock.sleep(9 * 86_400)
     for _ in range(40):

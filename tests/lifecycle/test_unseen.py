@@ -205,7 +205,7 @@ def test_an_event_that_is_sent_back_a_moment_after_the_restore_is_taken() -> Non
     stage.clock.sleep(60)
     stage.catalog.move(entry, State.DELETED, expected=(State.ARCHIVED,))
     stage.settle()
-    assert stage.restore("s", DAY).entry.state is State.CLOSED
+    assert stage.restore("s", DAY).state is State.CLOSED
     stage.queue.send("s", [Event("a", NOON - timedelta(minutes=5), "late", {})], 0)
     stage.drain()
     held = stage.dynamo.call("Scan", {"TableName": TABLE, "ConsistentRead": True})

@@ -280,7 +280,7 @@ def test_an_archive_and_a_restored_table_answer_as_the_table_did() -> None:
     to = {"to": to_text(NOON + timedelta(days=1))}
     assert [read_pages(stage, "s", **REGION, **to)[0], read_pages(stage, "d", series="s0", **REGION, **to)[0]] == before
     for stream in "sd":
-        assert stage.restore(stream, "2026-03-15").next is None
+        assert stage.restore(stream, "2026-03-15").state == "closed"
     for _ in range(4):
         assert stage.run_lifecycle().healthy
         stage.clock.sleep(300)

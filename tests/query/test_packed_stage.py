@@ -154,7 +154,7 @@ def test_refs_outlive_the_archive_and_the_restored_table(key: str) -> None:
     refs = [*send(stage, *events[:2]), *send(stage, *events[2:])]
     archived(stage)
     assert [{**get_ref(stage, ref), "ref": ""} for ref in refs] == [{**event, "ref": ""} for event in events]
-    assert stage.restore("s", LABEL).next is None
+    assert stage.restore("s", LABEL).state == "closed"
     stage.settle()
     # The earlier packs do not exist any more, because a restore writes its own packs.
     assert [{**get_ref(stage, ref), "ref": ""} for ref in refs] == [{**event, "ref": ""} for event in events]
@@ -437,7 +437,7 @@ def test_answers_are_the_same_before_and_after_archive_and_restore(
     assert read() == expected
     archived(stage)
     assert read() == expected
-    assert stage.restore("s", LABEL).next is None
+    assert stage.restore("s", LABEL).state == "closed"
     stage.settle()
     assert read() == expected
 

@@ -132,7 +132,7 @@ class Twins:
 
     def restore(self, label: str) -> None:
         for stream in STREAMS:
-            assert self.stage.restore(stream, label).next is None
+            assert self.stage.restore(stream, label).state == "closed"
         self.stage.settle()
 
     def list_counting(self, series: Sequence[str] = SERIES, head: str = "", id: str = "") -> list[dict[str, Any]]:

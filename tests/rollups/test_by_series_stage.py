@@ -173,7 +173,7 @@ def test_a_restore_writes_nothing_whose_series_cannot_be_noted(stage: Rolled) ->
         raise TableThrottled(ROLLUPS)
 
     stage.rollups.put_notes = fail  # type: ignore[method-assign, assignment]
-    with pytest.raises(ArchiveBusy, match="series of s could not be noted for its rollups; restore again"):
+    with pytest.raises(ArchiveBusy, match="series of s could not be noted for its rollups; a later run goes on"):
         stage.restore("s", "2026-03-16")
     table = stage.entry("2026-03-16").table
     rows: Any = stage.dynamo.account.engine.call("Scan", {"TableName": table, "ConsistentRead": True})["Items"]

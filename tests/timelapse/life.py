@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from strict import Fault, Kind
@@ -18,8 +18,7 @@ from tests.timelapse.course import START
 from tests.timelapse.rolled import RollupChecks
 from tests.timelapse.traffic import Traffic
 from tests.timelapse.vocabulary import configuration, derive_rollups
-from tidetable.archive.restore import RestorePosition
-from tidetable.catalog import Backfill, Opening
+from tidetable.catalog import Backfill, Opening, State
 from tidetable.config import Stream, parse
 from tidetable.errors import ArchiveMismatch, BadBackfill
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
@@ -44,7 +43,6 @@ class Restore:
     stream: str
     label: str
     days: int
-    position: RestorePosition = field(default_factory=RestorePosition)
 
 
 class Life:
@@ -290,9 +288,7 @@ class Life:
         killed = stage.chance.random() < 0.3
         stage.client.calls, stage.client.allowance = 0, stage.chance.randint(1, 60) if killed else None
         try:
-            done = stage.restore(
-                restore.stream, restore.label, keep_days=restore.days, start=restore.position, within=200
-            )
+            done = stage.restore(restore.stream, restore.label, keep_days=restore.days, within=200)
         except Killed:
             self.outcomes["restore killed"] += 1
             return False
@@ -306,8 +302,7 @@ class Life:
             if before is not None:
                 checks.kept[key] = before
         else:
-            restore.position = done.next or restore.position
-            if done.next is not None:
+            if done.state is State.RESTORING:
                 return False
         finally:
             stage.client.allowance = None

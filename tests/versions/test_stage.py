@@ -72,7 +72,7 @@ def test_versions_that_share_a_cold_value_or_a_large_one_are_read_archived_and_r
     stage.clock.sleep(7 * 86_400)
     age(stage)
     check(State.DELETED)
-    assert stage.restore("texts", DAY).next is None
+    assert stage.restore("texts", DAY).state == "closed"
     check(State.CLOSED)
 
 

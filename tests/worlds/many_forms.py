@@ -122,7 +122,7 @@ class ManyForms(Stage):
         self.settle()
         self.refresh()
         for name in STREAMS:
-            assert self.restore(name, RESTORED).next is None
+            assert self.restore(name, RESTORED).state == "closed"
 
     def _send_batch(self, name: str) -> None:
         chance, now = self.chance, self.clock.now()

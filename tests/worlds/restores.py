@@ -13,10 +13,10 @@ TABLE = f"tidetable-lapse.s.{LABEL}"
 
 
 @prepare_once
-def delete_first_tables() -> Stage:
+def delete_first_tables(part_bytes: int = 800) -> Stage:
     """Make a stage whose first tables were archived in several parts, and deleted long ago."""
     stage = built()
-    stage.part_bytes, stage.segment_bytes = 800, 300
+    stage.part_bytes, stage.segment_bytes = part_bytes, 300
     for _ in range(12):
         stage.clock.sleep(86_400)
         for _ in range(2):

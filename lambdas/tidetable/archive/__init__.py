@@ -4,15 +4,13 @@ from tidetable.archive.digest import ItemsDigest
 from tidetable.archive.export import Archived, archive_period
 from tidetable.archive.exporter import Exporter
 from tidetable.archive.manifest import Manifest
-from tidetable.archive.restore import Restored, Restorer, restore_period
+from tidetable.archive.restore import Restorer
 
 __all__ = [
     "Archived",
     "Exporter",
     "ItemsDigest",
     "Manifest",
-    "Restored",
     "Restorer",
     "archive_period",
-    "restore_period",
 ]

@@ -83,6 +83,13 @@ def read_manifest(key: str, exporter: Exporter) -> Manifest:
         raise describe_damage(key, error) from error
 
 
+def read_manifest_of(entry: Entry, exporter: Exporter) -> Manifest:
+    """Read the manifest of a period; ArchiveFailed if it is missing or damaged, or the period has no archive."""
+    if entry.archive is None:
+        raise ArchiveFailed(f"period {entry.period.label} of {entry.stream} has no archive")
+    return read_manifest(entry.archive.manifest, exporter)
+
+
 def read_object(key: str, exporter: Exporter) -> bytes:
     """Read an object of the archive; ArchiveFailed if it does not exist, for example because somebody deleted it."""
     body = exporter.objects.find(key)

@@ -1,54 +1,57 @@
-"""The use case of restoring: an archived period becomes a table again.
+"""The use case of restoring: archived periods become tables again.
 
-Before queries use the table, it is compared with the manifest. During a restore, queries read the period from its
-archive. Every step may be repeated: an event overwrites itself.
+Before queries use a table, it is compared with the manifest. During a restore, queries read the period from its archive.
+Every step may be repeated: an event overwrites itself. ``restore_orders`` says which steps there are, and
+``restore_piece`` writes and compares pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from hashlib import sha256
-from typing import Any
 
 import msgspec
 
 from tidetable.archive.digest import join_digests
-from tidetable.archive.exporter import Exporter, hold_period, open_source, read_manifest, read_object
-from tidetable.archive.manifest import Manifest, Part
-from tidetable.archive.ports import ArchivedRows
+from tidetable.archive.exporter import Exporter, hold_period, read_manifest_of
+from tidetable.archive.manifest import Manifest
+from tidetable.archive.restore_orders import (
+    PERIODS_AT_ONCE,
+    RESTORE,
+    PeriodMemo,
+    RangeMemo,
+    RestoredPeriod,
+    RestoreOrder,
+    RestorePieceMemo,
+    add_pieces,
+    divide_files,
+    divide_scan,
+    find_order,
+    list_active,
+    list_orders,
+    name_period,
+)
 from tidetable.archive.turn import require_entry
 from tidetable.archive_expiry import mark_expired
 from tidetable.catalog import LIVE, Entry, SeenTable, State
 from tidetable.config import TableClass
-from tidetable.errors import (
-    ArchiveBusy,
-    ArchiveFailed,
-    ArchiveMismatch,
-    NotOurs,
-    NotReady,
-    TableRefused,
-    TableThrottled,
-    TableUnusable,
-)
-from tidetable.event_writing import Jitter, Writer
-from tidetable.events import Item
-from tidetable.forms.choose import choose_form
+from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, NotOurs, NotReady, TableRefused, TableUnusable
+from tidetable.event_writing import Jitter
 from tidetable.ingest.series_index import SeriesIndex
 from tidetable.ladder import choose_level
-from tidetable.large.outside import write_outside
-from tidetable.large.shrink import LargeValueServices, Shrinker
+from tidetable.large.shrink import LargeValueServices
 from tidetable.leases import LIFECYCLE_LEASE, wait_for_lease
-from tidetable.period_tables import PeriodTables, make_table_tags
-from tidetable.ports import EventStore, Put, TableSpec
+from tidetable.period_tables import PeriodTables, make_table_tags, passes
+from tidetable.periods import parse_label
+from tidetable.ports import EventStore, TableSpec
 from tidetable.remaining import Remaining
 from tidetable.table_specs import make_filling_spec
-from tidetable.times import to_text
+from tidetable.times import to_micros, to_text
+from tidetable.work.claim import HeldClaim
 
 _POLL_SECONDS = 1.0
-# A part, or a page of the comparison, is begun only with this much time left.
-_PART_SECONDS = 60.0
+_RESTORABLE = (State.ARCHIVED, State.DELETED, State.RESTORING)
 
 
 @dataclass(slots=True)
@@ -64,73 +67,184 @@ class Restorer:
     notes: SeriesIndex | None = None
 
 
-class RestorePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The position of a restore: in a part or, after all parts are written, in the comparison of table and manifest.
-
-    In a part, ``items`` counts its events that are written. In the comparison, ``after`` is the key after which it goes
-    on; ``items`` and ``digest`` describe the items before it.
-    """
-
-    part: int = 0
-    after: Mapping[str, Any] | None = None
-    items: int = 0
-    digest: str = "0"
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """The result of a run: the number of the archive's parts, and where the next run begins (None: all is done)."""
-
-    entry: Entry
-    parts: int
-    next: RestorePosition | None
-
-
-def restore_period(
-    stream: str,
-    label: str,
-    restorer: Restorer,
-    owner: str,
-    *,
-    keep: timedelta,
-    start: RestorePosition = RestorePosition(),  # noqa: B008 - frozen
-    remaining: Remaining,
-) -> Restored:
-    """Write a period's archive into a table, as far as the time allows, and open it to queries when it is complete.
-
-    The table is kept for ``keep`` after the last step; then it is archived and deleted like any other table.
-    ArchiveFailed says why a period cannot be restored. ArchiveMismatch says that the table differs from the manifest.
-    """
-    exporter = restorer.archive
-    entry = mark_expired(require_entry(stream, label, exporter.catalog), exporter.config, exporter.clock.now())
+def explain_refusal(entry: Entry) -> str | None:
+    """Explain why a period cannot be restored; None if it can be restored. Its archive has been ``mark_expired``."""
+    name = f"period {entry.period.label} of {entry.stream}"
     if entry.state in LIVE:
-        raise ArchiveFailed(f"period {label} of {stream} is {entry.state}: it has its table")
+        return f"{name} is {entry.state}: it has its table"
     if entry.archive is None:
-        raise ArchiveFailed(f"period {label} of {stream} was deleted without an archive")
+        return f"{name} was deleted without an archive"
     if entry.archive.expired_at is not None:
-        raise ArchiveFailed(f"the archive of period {label} of {stream} expired at {to_text(entry.archive.expired_at)}")
-    with hold_period(stream, label, exporter, owner, remaining, "archived or restored"):
-        manifest = read_manifest(entry.archive.manifest, exporter)
-        restorable = (State.ARCHIVED, State.DELETED, State.RESTORING)
-        # From this step on, every run of the lifecycle sees and counts the table, even if the restore never finishes.
-        entry = exporter.catalog.move(entry, State.RESTORING, expected=restorable)
-        run = _Run(entry, restorer, exporter, remaining)
-        run.create_tables()
-        unfinished = run.write_parts(manifest, start)
-        if unfinished is None:
-            run.enable_recovery()
-            entry = run.open_to_queries(owner, exporter.clock.now() + keep)
-        return Restored(entry, len(manifest.parts), unfinished)
+        return f"the archive of {name} expired at {to_text(entry.archive.expired_at)}"
+    return None
+
+
+def list_range(stream: str, first: str, last: str, exporter: Exporter) -> list[Entry]:
+    """List the periods of a stream from one to another, both included, as they are now."""
+    start, end, now = parse_label(first).start, parse_label(last).start, exporter.clock.now()
+    entries = exporter.catalog.entries(stream, start, end, consistent=True)
+    return [mark_expired(entry, exporter.config, now) for entry in entries if start <= entry.period.start <= end]
+
+
+def order_restore(stream: str, first: str, last: str, keep: int, exporter: Exporter) -> RestoreOrder | None:
+    """Order that workers restore the periods of a range that can be restored; the tables are kept for ``keep`` days.
+
+    An order of the same range is joined. An order of another range is worked on first. None if there is nothing to do.
+    """
+    chosen = [entry for entry in list_range(stream, first, last, exporter) if explain_refusal(entry) is None]
+    if not chosen:
+        return None
+    for order in list_orders(exporter.work, stream):
+        if order.item is not None and (order.read_memo().first, order.read_memo().last) == (first, last):
+            return order
+    events = sum(entry.archive.events for entry in chosen if entry.archive is not None)
+    made = f"{to_micros(exporter.clock.now()) // 1000:013d}"
+    memo = msgspec.json.encode(RangeMemo(first, last, keep, len(chosen), events)).decode()
+    exporter.work.add(RESTORE, f"{stream}#{made}", memo)
+    return find_order(exporter.work, stream, made)
+
+
+def find_left(order: RestoreOrder, exporter: Exporter) -> list[Entry]:
+    """Find the periods of an order that are not restored yet."""
+    memo = order.read_memo()
+    entries = list_range(order.stream, memo.first, memo.last, exporter)
+    return [entry for entry in entries if explain_refusal(entry) is None]
+
+
+def follow_orders(exporter: Exporter, stream: str = "") -> None:
+    """Add the next periods of the orders that are worked on, and remove an order whose periods are all restored.
+
+    Two runs may do it at the same time, or late: a period that is restored already is removed again by its worker.
+    """
+    for order in list_active(list_orders(exporter.work, stream)):
+        for period in order.periods:
+            if period.item is None:
+                for piece in period.pieces:
+                    exporter.work.remove(RESTORE, piece.item.name)
+        if order.item is None:
+            continue
+        left = find_left(order, exporter)
+        under_way = {period.label for period in order.periods if period.item}
+        free = [entry for entry in left if entry.period.label not in under_way]
+        for entry in free[: max(PERIODS_AT_ONCE - len(under_way), 0)]:
+            events = entry.archive.events if entry.archive is not None else 0
+            memo = msgspec.json.encode(PeriodMemo(events)).decode()
+            exporter.work.add(RESTORE, name_period(order, entry.period.label).name, memo)
+        if not left and not under_way:
+            exporter.work.remove(RESTORE, order.name)
 
 
 @dataclass(slots=True)
-class _Run:
-    """A run that restores a period: the period's entry, the ports, and the time that is left."""
+class PeriodRun:
+    """The work of one claim on a period: its next step."""
+
+    order: RestoreOrder
+    period: RestoredPeriod
+    held: HeldClaim
+    restorer: Restorer
+    owner: str
+    remaining: Remaining
+
+    @property
+    def exporter(self) -> Exporter:
+        """The ports of archiving."""
+        return self.restorer.archive
+
+    def advance(self) -> bool:
+        """Do the next step. True if it was the last one, or the period is not to be restored: its records are removed.
+
+        ArchiveFailed says why a period cannot be restored, ArchiveMismatch that the table differs from the manifest,
+        ArchiveBusy that a later run goes on.
+        """
+        stream, label, exporter = self.order.stream, self.period.label, self.exporter
+        with hold_period(stream, label, exporter, self.owner, self.remaining, "archived or restored"):
+            entry = require_entry(stream, label, exporter.catalog)
+            entry = mark_expired(entry, exporter.config, exporter.clock.now())
+            now = exporter.clock.now()
+            if any(piece.item.is_claimed(now) for piece in self.period.pieces):
+                # What it writes must not come after the next step.
+                raise ArchiveBusy(f"period {label} of {stream} is being restored by another run")
+            if self.order.item is None:
+                self._give_up(entry)
+            elif entry.state not in LIVE:
+                if problem := explain_refusal(entry):
+                    raise ArchiveFailed(problem)
+                if not self._go_on(entry):
+                    return False
+            self._remove_records()
+        return True
+
+    def _go_on(self, entry: Entry) -> bool:
+        """Do the next step of a period that has no table; True if it has its table now."""
+        memo = self.period.read_memo()
+        pieces = self.period.list_pieces(memo)
+        if entry.state is not State.RESTORING:
+            # From now on every run of the lifecycle sees and counts the table, even if the restore never finishes.
+            entry = self.exporter.catalog.move(entry, State.RESTORING, expected=_RESTORABLE)
+        step = _Step(entry, self.restorer, self.remaining)
+        if not memo.step or len(pieces) != memo.count:
+            manifest = read_manifest_of(entry, self.exporter)
+            step.create_tables()
+            self._add(divide_files(manifest.parts), memo, comparing=False)
+        elif not memo.comparing:
+            step.check_tables(self.begin_anew)
+            self._add(divide_scan(memo.events), memo, comparing=True)
+        else:
+            _compare([piece.read_memo() for piece in pieces], read_manifest_of(entry, self.exporter))
+            step.enable_recovery()
+            keep = timedelta(days=self.order.read_memo().keep)
+            step.open_to_queries(self.owner, self.exporter.clock.now() + keep, self.begin_anew)
+            return True
+        return False
+
+    def _add(self, pieces: Sequence[RestorePieceMemo], memo: PeriodMemo, *, comparing: bool) -> None:
+        """Add the pieces of the next step, and remove those of earlier steps."""
+        for piece in self.period.pieces:
+            if piece.step < memo.step:
+                self.exporter.work.remove(RESTORE, piece.item.name)
+        step = memo.step + 1
+        add_pieces(self.exporter.work, name_period(self.order, self.period.label).name, step, pieces)
+        self._note(PeriodMemo(memo.events, step, len(pieces), comparing))
+
+    def begin_anew(self) -> None:
+        """Let the next step be the first one again: the table is gone."""
+        memo = self.period.read_memo()
+        self._note(PeriodMemo(memo.events, memo.step + 1, -1))
+
+    def _note(self, memo: PeriodMemo) -> None:
+        self.held.memo = msgspec.json.encode(memo).decode()
+
+    def _give_up(self, entry: Entry) -> None:
+        """Leave the period to its archive. The lifecycle then deletes its table, as that of any archived period."""
+        others = [order for order in list_orders(self.exporter.work, self.order.stream) if order.item is not None]
+        if entry.state is State.RESTORING and not any(order.find_period(self.period.label) for order in others):
+            self.exporter.catalog.move(entry, State.ARCHIVED, expected=(State.RESTORING,))
+
+    def _remove_records(self) -> None:
+        """Remove the pieces, then the period."""
+        for piece in self.period.pieces:
+            self.exporter.work.remove(RESTORE, piece.item.name)
+        self.exporter.work.remove(RESTORE, name_period(self.order, self.period.label).name)
+
+
+def _compare(pieces: Sequence[RestorePieceMemo], manifest: Manifest) -> None:
+    items, digest = sum(piece.items for piece in pieces), join_digests(piece.digest for piece in pieces)
+    if (items, digest) != (manifest.events, manifest.digest):
+        expected = f"its manifest {manifest.events} events, or other events"
+        raise ArchiveMismatch(f"{manifest.table} holds {items} events, {expected}")
+
+
+@dataclass(slots=True)
+class _Step:
+    """What is done to the tables of a period: the period's entry, the ports, and the time that is left."""
 
     entry: Entry
     restorer: Restorer
-    exporter: Exporter
     remaining: Remaining
+
+    @property
+    def exporter(self) -> Exporter:
+        return self.restorer.archive
 
     def create_tables(self) -> None:
         """Create the period's tables with the settings of its stream, but on demand while the restore fills them."""
@@ -139,102 +253,20 @@ class _Run:
         try:
             tables.create(entry, spec)
         except NotReady as error:
-            raise ArchiveBusy(f"{error}; restore again") from error
+            raise ArchiveBusy(f"{error}; a later run goes on") from error
         except (NotOurs, TableUnusable) as error:
             raise ArchiveFailed(str(error)) from error
 
-    def write_parts(self, manifest: Manifest, start: RestorePosition) -> RestorePosition | None:
-        """Write the parts and compare the table with the manifest. Return None, or the position for the next run."""
-        position = start
-        while position.part < len(manifest.parts):
-            if self.remaining() < _PART_SECONDS:
-                return position
-            part = manifest.parts[position.part]
-            reached = self.write_part(part, position)
-            if reached == start:
-                raise ArchiveBusy(f"some events of {part.key} could not be written in time; restore again")
-            if reached.part == position.part:
-                return reached
-            position = reached
-        return self.compare_table(manifest, position)
-
-    def write_part(self, part: Part, start: RestorePosition) -> RestorePosition:
-        """Write a part's events into the table, from a position in it.
-
-        Return the beginning of the next part, or a position in this part if the time was too short.
-        """
-        entry, large = self.entry, self.restorer.large
-        body = read_object(part.key, self.exporter)
-        if sha256(body).hexdigest() != part.sha256:
-            raise ArchiveMismatch(f"{part.key} differs from the bytes that were written")
-        writer = Writer(self.restorer.store, large.values, self.remaining, self.exporter.clock, self.restorer.jitter)
-        count, together = start.items, choose_form(entry.layout).together
-        for rows in self.exporter.format.rows(body, entry.layout, start.items):
-            whole = range(len(rows.batch.times))
-            for numbers in (whole[first : first + together] for first in whole[::together]):
-                self.note_series({rows.batch.series[number] for number in numbers})
-                ready, written = write_outside(writer, self.make_puts(rows, numbers))
-                written.add(writer.retry_writes(self.restorer.store.write, ready))
-                for reason in written.refused.values():
-                    raise ArchiveFailed(f"DynamoDB refuses an event of {part.key}: {reason}")
-                if written.unwritten:
-                    return RestorePosition(start.part, items=count)
-                count += len(numbers)
-        return RestorePosition(start.part + 1)
-
-    def make_puts(self, rows: ArchivedRows, numbers: Sequence[int]) -> list[Put]:
-        """Make the puts of rows: those of usual events in the form of the period, all others as their items were.
-
-        The same rows always give the same puts.
-        """
-        entry, large = self.entry, self.restorer.large
-        shrinker = Shrinker(None, "refuse", (), large.compressor, large.unique)
-
-        def restore(item: Item) -> Put:
-            return shrinker.shrink_archived_item(item, entry)
-
-        usual = [number for number in numbers if number not in rows.items]
-        made = choose_form(entry.layout).make_puts(rows.batch, usual, entry.table, large.compressor, restore)
-        return made.puts + [restore(rows.items[number]) for number in numbers if number in rows.items]
-
-    def note_series(self, series: Set[str]) -> None:
-        """If rollups read the period by its series, note the series of rows before the rows are written.
-
-        ArchiveBusy if that fails.
-        """
-        entry, notes = self.entry, self.restorer.notes
-        stream = self.exporter.config.streams.get(entry.stream)
-        if notes is None or stream is None or not stream.rollup or entry.layout.partition_by != "series":
-            return
-        if not notes.note([(entry, series)], self.exporter.clock.now()):
-            raise ArchiveBusy(f"series of {entry.stream} could not be noted for its rollups; restore again")
-
-    def compare_table(self, manifest: Manifest, start: RestorePosition) -> RestorePosition | None:
-        """Compare the table with the manifest by a scan.
-
-        Return None, or the position for the next run if the time is up.
-        """
-        table, after, items, digest = self.entry.table, start.after, start.items, start.digest
-        source = open_source(self.entry, self.exporter)
-        while True:
-            if self.remaining() < _PART_SECONDS:
-                return RestorePosition(len(manifest.parts), after, items, digest)
-            try:
-                page = source.page(table, segment=0, segments=1, after=after, limit=None)
-                whole = self.exporter.complete(page.items, table)
-            except TableThrottled:
-                # The table, or its table of chunks. The page is read again.
-                self.exporter.clock.sleep(_POLL_SECONDS)
-                continue
-            facts = self.exporter.format.page_facts(whole)
-            items, digest = items + facts.items, join_digests((digest, facts.hex))
-            after = page.after
-            if after is None:
-                break
-        if (items, digest) != (manifest.events, manifest.digest):
-            expected = f"its manifest {manifest.events} events, or other events"
-            raise ArchiveMismatch(f"{table} holds {items} events, {expected}")
-        return None
+    def check_tables(self, begin_anew: Callable[[], None]) -> None:
+        """Check that the tables are there. ArchiveBusy if one is not, ArchiveFailed if it cannot be used."""
+        for name in self.entry.tables:
+            table = self.exporter.tables.describe(name)
+            # A run of the lifecycle that read the state before this restore began may have deleted it.
+            if table is None or table.status == "DELETING":
+                begin_anew()
+                raise ArchiveBusy(f"table {name} was deleted meanwhile; a later run makes it anew")
+            if not passes(table.status):
+                raise ArchiveFailed(str(TableUnusable(name, table.status)))
 
     def enable_recovery(self) -> None:
         """Enable point-in-time recovery of the complete table if the stream's tables have it."""
@@ -247,9 +279,9 @@ class _Run:
             except TableRefused as error:
                 if not error.transient:
                     raise ArchiveFailed(f"point-in-time recovery of {name} is refused: {error}") from error
-                raise ArchiveBusy(f"table {name} is complete, but {error}; restore again") from error
+                raise ArchiveBusy(f"table {name} is complete, but {error}; a later run goes on") from error
 
-    def open_to_queries(self, owner: str, keep_until: datetime) -> Entry:
+    def open_to_queries(self, owner: str, keep_until: datetime, begin_anew: Callable[[], None]) -> Entry:
         """Give the period back to the lifecycle, between two runs: a run that has begun would not see the period."""
         entry, exporter = self.entry, self.exporter
         wait = wait_for_lease(
@@ -257,11 +289,8 @@ class _Run:
         )
         with wait as is_owner:
             if not is_owner:
-                raise ArchiveBusy("a run of the lifecycle is under way; restore again")
-            # A run of the lifecycle that read the state before this restore began may have deleted the table.
-            table = exporter.tables.describe(entry.table)
-            if table is None or table.status == "DELETING":
-                raise ArchiveBusy(f"table {entry.table} was deleted meanwhile; restore again")
+                raise ArchiveBusy("a run of the lifecycle is under way; a later run goes on")
+            self.check_tables(begin_anew)
             # The catalog's last observation describes the table before it was deleted.
             exporter.catalog.note(entry, SeenTable(None, None, self._make_spec({}).table_class))
             return exporter.catalog.move(entry, State.CLOSED, expected=(State.RESTORING,), keep_until=keep_until)

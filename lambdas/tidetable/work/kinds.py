@@ -32,6 +32,9 @@ KINDS: Mapping[str, WorkKind] = {
     "archive": WorkKind(
         "Archives", "bin/tidetable archive {}", "archive", "ArchiveFailing", added=True, waits_alarm="ArchiveOverdue"
     ),
+    "restore": WorkKind(
+        "Restores", "bin/tidetable restore {}", "restore", "RestoresFailing", added=True, waits_alarm="RestoresWaiting"
+    ),
     "sweep": WorkKind(
         "Files", "bin/tidetable sweep --dry-run", "sweep", "SweepFailing", of_stage=True, waits_alarm="SweepWaiting"
     ),
