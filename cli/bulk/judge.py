@@ -165,7 +165,6 @@ class Judge:
             return Put(put.table, self._unpacker.note_packing(put.item, item))
 
         plain, items, too_large = numbers, list[Item](), list[int]()
-        form = PlainForm(layout)
         if layout.pack is not None:
             plain = []
             large = {number for number in numbers if len(encode_json(batch.datas[number])) > layout.pack.max_bytes}
@@ -178,9 +177,9 @@ class Judge:
             too_large += made.too_large
             plain = [number for number in numbers if number not in large]
             batch.large = ()
-        # Of copies in one call, the last one is left; but each version of an event is an item.
-        for own in ([number] for number in plain) if layout.versioned else [plain] if plain else []:
-            puts = form.make_puts(batch, own, "", self._zstd, shrink)
+        if plain:
+            # Of equal keys in one call the last item is left, or all that are different versions.
+            puts = PlainForm(layout).make_puts(batch, plain, "", self._zstd, shrink)
             items += [put.item for put in puts.puts]
             too_large += puts.too_large
         return items, too_large

@@ -16,7 +16,6 @@ from cli.bulk.progress import PeriodProgress
 from cli.bulk.runs import Runs, merge_runs
 from cli.bulk.settle import settle_items
 from cli.errors import CommandError
-from tidetable.archive.digest import join_digests
 from tidetable.archive.importing import ImportOrder, name_base
 from tidetable.archive.manifest import Manifest, Part, make_import_key, make_prefix
 from tidetable.archive.ports import Format, Objects
@@ -27,7 +26,7 @@ from tidetable.errors import ArchiveMismatch
 from tidetable.names import name_table
 from tidetable.periods import parse_label
 from tidetable.ports import CatalogReader, Clock
-from tidetable.times import to_micros, to_text
+from tidetable.times import to_micros
 
 # So often a period is merged anew because another import or a rewriting came first, and so often its lease is awaited.
 _ATTEMPTS, _WAITS, _WAIT_SECONDS = 5, 60, 5.0
@@ -116,7 +115,11 @@ class Merger:
             if sha256(self.objects.get(part.key)).hexdigest() != part.sha256:
                 raise ArchiveMismatch(f"{part.key} differs from the bytes that were written")
             local.clear(part.key)
-        manifest = self._make_manifest(label, entry, known, parts)
+        table = name_table(self.stage, self.stream, parse_label(label)) if entry is None else entry.table
+        manifest = Manifest.of_parts(
+            parts, self.clock.now(), stream=self.stream, period=label, table=table, layout=known.layout,
+            columns=self.columns,
+        )  # fmt: skip
         self.objects.put(make_import_key(self.stream, label, token), manifest.encode())
         return Merged(manifest.events, len(parts), manifest.size)
 
@@ -158,27 +161,6 @@ class Merger:
         if body is None:
             raise CommandError(f"the archive's object {key} does not exist: call the command again")
         return body
-
-    def _make_manifest(self, label: str, entry: Entry | None, known: PeriodProgress, parts: list[Part]) -> Manifest:
-        untyped: dict[str, int] = {}
-        for part in parts:
-            for name, count in part.untyped.items():
-                untyped[name] = untyped.get(name, 0) + count
-        table = name_table(self.stage, self.stream, parse_label(label)) if entry is None else entry.table
-        return Manifest(
-            stream=self.stream,
-            period=label,
-            table=table,
-            layout=known.layout,
-            events=sum(part.events for part in parts),
-            size=sum(part.size for part in parts),
-            digest=join_digests(part.digest for part in parts),
-            columns=self.columns,
-            written_at=to_text(self.clock.now()),
-            parts=tuple(parts),
-            packs=sum(part.packs for part in parts),
-            untyped=untyped,
-        )
 
 
 @dataclass(slots=True)

@@ -312,6 +312,25 @@ def test_a_message_that_nobody_can_read_becomes_a_dead_letter_of_restores(functi
 
 
 RESTORE = {"stream": "s", "first": DAY, "last": DAY}
+
+
+def test_the_restorer_says_if_a_period_takes_an_import_and_why_it_does_not(functions: Functions) -> None:
+    look: dict[str, Any] = {"stream": "s", "period": DAY, "import": {}}
+    refused = functions.ask_restorer(**look)
+    assert refused["state"] == "refused"
+    assert "its table has its events: import them without --to archive" in refused["reason"]
+    gone(functions)
+    assert functions.ask_restorer(**look) == {"stream": "s", "period": DAY, "state": "ready", "reason": ""}
+    order = {"token": "1", "base": "another", "oldest": "", "newest": ""}
+    assert functions.ask_restorer(**look | {"import": order})["state"] == "changed"
+    until = timedelta(minutes=1)
+    assert functions.stage.catalog.acquire(f"archive#s#{DAY}", "another", functions.stage.clock.now(), until)
+    busy = functions.ask_restorer(**look)
+    assert (busy["state"], "by another run" in busy["reason"]) == ("busy", True)
+    with pytest.raises(BadInvocation, match="import: Expected `str`, got `int`"):
+        functions.ask_restorer(**look | {"import": {"token": 1}})
+
+
 BAD_RESTORES: list[tuple[dict[str, Any], str]] = [
     ({}, "the payload has one of restore, status"),
     ({"restore": RESTORE, "status": "s"}, "the payload has one of restore, status"),

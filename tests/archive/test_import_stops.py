@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from cli.errors import CommandError
 from tests.worlds.bulk import Importer, Small, list_named, make_days, write_rows
 from tidetable.archive.importing import ImportOrder
 from tidetable.catalog import State
+from tidetable.errors import ArchiveMismatch
 
 BEFORE = {"e10-0": 0, "e10-1": 1}
 # One event of the former archive has other data, and a day is new.
@@ -105,6 +107,49 @@ def test_files_that_were_removed_meanwhile_are_written_again(tmp_path: Path) -> 
     clean(world)
 
 
+def test_a_file_that_is_gone_is_written_again(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    importer = Importer(world, "s", tmp_path / "import")
+
+    def remove() -> None:
+        (part,) = {key for key in world.bucket.objects if key.endswith(".parquet")} - list_named(world)
+        del world.bucket.objects[part]
+
+    at_finish(importer, remove)
+    importer.run([write_rows(tmp_path / "rows.ndjson", ROWS)])
+    assert importer.answers == ["ready", "ready", "changed", "imported", "imported"]
+    assert world.read_ns() == AFTER
+
+
+def test_a_table_that_is_deleted_meanwhile_stays_deleted(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    (entry,) = world.known.entries("s")
+    archived = world.known.move(entry, State.ARCHIVED, expected=(State.DELETED,))
+    importer = Importer(world, "s", tmp_path / "import")
+    put_marks = world.marked.put_marks
+
+    def delete(*args: Any) -> None:
+        put_marks(*args)
+        if world.known.entries("s")[0].state is State.ARCHIVED:
+            world.known.move(archived, State.DELETED, expected=(State.ARCHIVED,))
+
+    world.marked.put_marks = delete
+    importer.run([write_rows(tmp_path / "rows.ndjson", ROWS)])
+    assert importer.answers == ["ready", "ready", "changed", "imported", "imported"]
+    assert {entry.state for entry in world.known.entries("s")} == {State.DELETED}
+    assert world.read_ns() == AFTER
+
+
+def test_former_files_stay_for_two_minutes_after_the_new_ones_count(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    importer = Importer(world, "s", tmp_path / "import")
+    at_finish(importer, lambda: world.clock.sleep(300))
+    importer.run([write_rows(tmp_path / "rows.ndjson", ROWS)])
+    done = world.rewrite("2026-03-10")
+    assert (done.state, done.wait) == ("switched", 120.0)
+    clean(world)
+
+
 def test_an_answer_that_was_lost_is_asked_for_again(tmp_path: Path) -> None:
     world = make_world(tmp_path)
     orders: list[ImportOrder] = []
@@ -164,4 +209,50 @@ def test_the_marks_of_rollups_are_put_before_the_events_count(tmp_path: Path) ->
     importer.run([tmp_path / "rows.ndjson"])
     hours = sorted(f"{bucket:%dT%H}" for _, bucket, length in world.marked.marks if length == timedelta(hours=1))
     assert hours == ["10T00", "10T01", "11T00", "11T01"]
+    assert world.read_ns() == AFTER
+
+
+def test_the_copy_that_was_accepted_last_counts_whichever_import_ends_first(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    slow = Importer(world, "s", tmp_path / "slow")
+    work = slow.make([write_rows(tmp_path / "rows.ndjson", ROWS)])
+    runs = work.read_files()
+    world.clock.sleep(3600)
+    later = write_rows(tmp_path / "later.ndjson", make_days((10, 1), n=8))
+    Importer(world, "s", tmp_path / "later").run([later])
+    assert work.merge_periods(runs).refused == {}
+    assert world.read_ns() == AFTER | {"e10-0": 8}
+
+
+def test_an_order_that_stands_still_behind_its_marks_changes_nothing(tmp_path: Path) -> None:
+    """Marks count for a minute: then the buckets may have been computed anew, without the events."""
+    world = make_world(tmp_path)
+    importer = Importer(world, "s", tmp_path / "import")
+    put_marks, pauses = world.marked.put_marks, [61.0]
+
+    def put_and_wait(*args: Any) -> None:
+        put_marks(*args)
+        if pauses:
+            world.clock.sleep(pauses.pop())
+
+    world.marked.put_marks = put_and_wait
+    importer.run([write_rows(tmp_path / "rows.ndjson", ROWS)])
+    assert importer.answers == ["ready", "ready", "busy", "imported", "imported"]
+    assert world.read_ns() == AFTER
+
+
+def test_a_damaged_archive_is_not_merged(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    part = next(key for key in world.bucket.objects if key.endswith(".parquet"))
+    former = dict(world.bucket.objects)
+    world.bucket.objects[part] = b"[]"
+    importer = Importer(world, "s", tmp_path / "import")
+    rows = write_rows(tmp_path / "rows.ndjson", ROWS)
+    with pytest.raises(ArchiveMismatch, match="differs from the bytes that were written"):
+        importer.run([rows])
+    del world.bucket.objects[part]
+    with pytest.raises(CommandError, match="does not exist: call the command again"):
+        importer.run([rows])
+    world.bucket.objects |= former
+    importer.run([rows])
     assert world.read_ns() == AFTER

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,6 +92,28 @@ def test_a_backfill_opens_the_past_for_events(tidetable: Any, api: Api) -> None:
     assert api.send("quakes", body).body["accepted"] == 1
     assert tidetable("backfill", "quakes", "--end").returncode == 0
     assert api.send("quakes", body).status == 422
+
+
+def test_history_is_imported_straight_into_the_archive(tidetable: Any, api: Api, tmp_path: Path) -> None:
+    file = tmp_path / "old.csv"
+    lines = [
+        f"boiler-{number % 2},2025-06-{1 + number // 12:02d}T{number % 12:02d}:00:00Z,{number}" for number in range(24)
+    ]
+    file.write_text("series,time,celsius\n" + "\n".join(lines))
+    words = ("import", str(file), "--to", "archive", "--stream", "stations", "--state", str(tmp_path / "import"))
+    planned = json.loads(tidetable(*words, "--dry-run", "--json").stdout)
+    assert (planned["rows"], planned["refused"], planned["not_imported"]) == (24, {}, {})
+    done = tidetable(*words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    span = {"start": "2025-06-01T00:00:00Z", "to": "2025-07-01T00:00:00Z", "order": "asc"}
+    events = list(api.walk_events("stations", **span))
+    assert [event["data"]["celsius"] for event in events] == list(range(24))
+    # More events of the same time are merged with them.
+    file.write_text("series,time,celsius\nboiler-0,2025-06-01T00:30:00Z,0.5\n")
+    again = tidetable(*words, "--again", "--on-error", "skip")
+    assert again.returncode == 0, again.stdout + again.stderr
+    events = list(api.walk_events("stations", **span))
+    assert [event["data"]["celsius"] for event in events] == [0, 0.5, *range(1, 24)]
 
 
 def test_what_cannot_be_written_is_laid_aside_with_its_reason_and_sent_back(tidetable: Any, deployed: Deployed) -> None:

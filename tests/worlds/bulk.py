@@ -254,7 +254,7 @@ class Small:
         self.bucket = FakeBucket(self.strike)
         self.known = FakeCatalog()
         self.catalog: Any = _Struck(self.known, self.strike)
-        self.marked = FakeRollups()
+        self.marked: Any = FakeRollups()
         self.rollups: Any = _Struck(self.marked, self.strike)
         self.config = parse(SMALL)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TypedDict, Unpack
 
 import msgspec
 
+from tidetable.archive.digest import join_digests
 from tidetable.archive.series_filter import may_hold
 from tidetable.layout import Layout
-from tidetable.times import from_text, to_micros
+from tidetable.times import from_text, to_micros, to_text
 
 # One version for the manifest and for the parts' columns. A part omits attributes that readers can calculate from its
 # data. Its metadata names them.
@@ -94,6 +98,14 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class _Facts(TypedDict):
+    stream: str
+    period: str
+    table: str
+    layout: Layout
+    columns: Mapping[str, str]
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The content of an archive. ``digest`` is the order-independent digest of its items (see Facts).
 
@@ -114,6 +126,20 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...]
     packs: int = 0
     untyped: Mapping[str, int] = {}
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[Part], written_at: datetime, **facts: Unpack[_Facts]) -> Manifest:
+        """Make the manifest of parts: their numbers are added."""
+        return cls(
+            events=sum(part.events for part in parts),
+            size=sum(part.size for part in parts),
+            digest=join_digests(part.digest for part in parts),
+            written_at=to_text(written_at),
+            parts=tuple(parts),
+            packs=sum(part.packs for part in parts),
+            untyped=dict(sum((Counter(part.untyped) for part in parts), Counter[str]())),
+            **facts,
+        )
 
     def encode(self) -> bytes:
         """Encode the manifest as JSON."""

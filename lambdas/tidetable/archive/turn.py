@@ -5,13 +5,11 @@ One run at a time takes the turn of a period, under the period's lease. Workers 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
-from tidetable.archive.digest import join_digests
 from tidetable.archive.exporter import Exporter, hold_period
-from tidetable.archive.manifest import Manifest, Part, make_manifest_key, make_prefix, make_progress_prefix
+from tidetable.archive.manifest import Manifest, make_manifest_key, make_prefix, make_progress_prefix
 from tidetable.archive.pacing import compute_rate, count_readers
 from tidetable.archive.segments import (
     MOST_SEGMENTS,
@@ -163,7 +161,10 @@ def _complete_archive(entry: Entry, segments: Sequence[Segment], exporter: Expor
     for key in sorted(sizes.keys() - {part.key for part in written}):
         # A worker that was overtaken wrote it.
         objects.clear(key)
-    manifest = _make_manifest(entry, segments[0].memo, written, exporter)
+    manifest = Manifest.of_parts(
+        written, exporter.clock.now(), stream=stream, period=label, table=entry.table, layout=entry.layout,
+        columns=segments[0].memo.columns,
+    )  # fmt: skip
     key = make_manifest_key(stream, label)
     objects.put(key, manifest.encode())
     facts = ArchiveFacts(
@@ -177,20 +178,3 @@ def _complete_archive(entry: Entry, segments: Sequence[Segment], exporter: Expor
     objects.clear(make_progress_prefix(stream, label))
     remove_segments(exporter.work, segments)
     return archived
-
-
-def _make_manifest(entry: Entry, memo: SegmentMemo, written: Sequence[Part], exporter: Exporter) -> Manifest:
-    return Manifest(
-        stream=entry.stream,
-        period=entry.period.label,
-        table=entry.table,
-        layout=entry.layout,
-        events=sum(part.events for part in written),
-        size=sum(part.size for part in written),
-        digest=join_digests(part.digest for part in written),
-        columns=memo.columns,
-        written_at=to_text(exporter.clock.now()),
-        parts=tuple(written),
-        packs=sum(part.packs for part in written),
-        untyped=dict(sum((Counter(part.untyped) for part in written), Counter[str]())),
-    )
