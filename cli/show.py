@@ -125,7 +125,8 @@ def _draw_periods(rows: Sequence[PeriodRow], title: str) -> None:
             line.append(*mark_period(row))
         out.print(line.append(f" {stream_rows[0].period}"), soft_wrap=True)
     say(
-        "             oldest to newest: . ahead  # open  + late  = closed  > archiving or restoring  a archived  ! lost"
+        "             oldest to newest: . ahead  # open  + late  = closed or retained  > archiving or restoring  a archived"
+        "  ! lost"
     )
     out.print(grid)
 

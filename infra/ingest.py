@@ -53,6 +53,9 @@ class Ingest(Construct):
         storage.allow_objects(self.drain, ["DeleteObject"], SAVED)
         storage.allow_listing(self.drain, OVERFLOW, SAVED)
         storage.allow_catalog(self.drain, "Query", "ConditionCheckItem")
+        # A write into a retained table marks its segment in the period's entry.
+        entries = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*"]}}
+        self.drain.allow_actions("dynamodb", ["UpdateItem"], storage.catalog.table_arn, conditions=entries)
         storage.allow_rollups(self.drain, *_STATE)
         # The mapping has the id that the CDK's ``SqsEventSource`` once gave it: under another id a deploy would make a
         # second mapping beside the first, which Lambda refuses.

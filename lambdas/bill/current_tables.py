@@ -32,6 +32,7 @@ _MARKS = {
     "open": ("#", "green"),
     "late": ("+", "green"),
     "closed": ("=", "blue"),
+    "retained": ("=", "magenta"),
     "archiving": (">", "yellow"),
     "restoring": (">", "yellow"),
     "archived": ("a", "magenta"),

@@ -1,4 +1,5 @@
 """Archive one period: {"stream": "quakes", "period": "2026-01-31"}. The lifecycle calls this function, or an operator.
+With "retain": true the table answers on, and is retained until it expires.
 
 {"stream": ..., "period": ..., "rewrite": true} rewrites an archive of an earlier format; with "dry_run", it only says what
 there is to rewrite. Call again as long as the state is not "current".
@@ -27,6 +28,7 @@ from tidetable.archive import Archived, archive_period
 from tidetable.archive.export import RESERVE_SECONDS, work_on_message
 from tidetable.archive.rewrite import rewrite_archive
 from tidetable.archive.segments import ARCHIVE
+from tidetable.catalog import State
 from tidetable.errors import ArchiveBusy
 from tidetable.work.claim import Pause
 from tidetable.work.message import read_message
@@ -53,7 +55,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
             dry_run = bool(event.get("dry_run"))
             rewritten = rewrite_archive(stream, period, exporter, context.aws_request_id, remaining, dry_run=dry_run)
             return {"stream": stream, "period": period, **asdict(rewritten)}
-        result = archive_period(stream, period, exporter, context.aws_request_id, remaining)
+        retain = bool(event.get("retain"))
+        result = archive_period(stream, period, exporter, context.aws_request_id, remaining, retain=retain)
     except ArchiveBusy as error:
         logger.info("archiving is busy", stream=stream, period=period, reason=str(error))
         return {"stream": stream, "period": period, "state": "busy", "reason": str(error)}
@@ -61,7 +64,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     return {
         "stream": stream,
         "period": period,
-        "state": result.entry.state.value,
+        "state": (result.entry.state if result.done else State.ARCHIVING).value,
         "events": result.events,
         "wait": round(result.wait, 1),
     }

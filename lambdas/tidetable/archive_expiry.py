@@ -23,8 +23,8 @@ def find_archive_expiry(entry: Entry, config: Config) -> datetime | None:
 
     AWS: a lifecycle rule deletes an object at the first midnight (UTC) after the rule's number of days, or later.
     """
-    lifetime = config.find_keeping(entry.stream).expire_after
-    return entry.archive.at + lifetime if lifetime and entry.archive is not None else None
+    lifetime, facts = config.find_keeping(entry.stream).expire_after, entry.archive
+    return (facts.oldest or facts.at) + lifetime if lifetime and facts is not None else None
 
 
 def mark_expired(entry: Entry, config: Config, now: datetime) -> Entry:

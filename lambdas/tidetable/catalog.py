@@ -13,15 +13,20 @@ from tidetable.config import TableClass
 from tidetable.large.table_names import name_tables
 from tidetable.layout import Layout
 from tidetable.periods import Period
+from tidetable.segmentation import Segmentation, SegmentMarks
 from tidetable.times import to_text
 
 
 class State(StrEnum):
-    """The states of a period table, in this order; a restore moves an archived or deleted table to closed."""
+    """The states of a period table, in this order; a restore moves an archived or deleted table to closed.
+
+    RETAINED is for streams that are archived at the close: the table still answers, until its retention ends.
+    """
 
     CREATING = "creating"
     OPEN = "open"
     CLOSED = "closed"
+    RETAINED = "retained"
     ARCHIVING = "archiving"
     ARCHIVED = "archived"
     DELETED = "deleted"
@@ -49,19 +54,25 @@ FAULTS = frozenset({GapReason.TABLE_MISSING, GapReason.DAMAGED_PACK, GapReason.D
 # The reasons that hold for ever, unless somebody restores the period.
 GONE = frozenset({GapReason.DELETED, GapReason.ARCHIVE_EXPIRED})
 # States in which the table holds the events. In other states the events are in the archive, or deleted by policy.
-LIVE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING})
+LIVE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.RETAINED, State.ARCHIVING})
 # States in which the API may write to the table. In these states a table is never archived: it must close first, and then
 # its period has been over for a while.
 OPENING = frozenset({State.CREATING, State.OPEN})
 # States in which a write may still reach the table. In ARCHIVING no write may, because the scan could miss it.
-WRITABLE = frozenset({State.CREATING, State.OPEN, State.CLOSED})
+WRITABLE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.RETAINED})
+# States in which each write is a transaction with the entry: the table may be archived at any moment, or it is archived
+# already, and the write marks its segment.
+FENCED = frozenset({State.CLOSED, State.RETAINED})
+# States in which a table is read for its archive.
+IN_ARCHIVE = frozenset({State.RETAINED, State.ARCHIVING})
 
 
 class ArchiveFacts(msgspec.Struct, frozen=True):
     """The catalog's record of a verified archive: its manifest, its size, and the time of its verification.
 
     ``expired_at`` is the instant since which the bucket's rules may have deleted its files. ``untyped`` counts by declared
-    column the values that the column does not hold.
+    column the values that the column does not hold. ``made`` is that of the segments whose files the archive has.
+    ``oldest`` is when its oldest file was verified, if only some of its segments were archived again.
     """
 
     manifest: str
@@ -70,6 +81,8 @@ class ArchiveFacts(msgspec.Struct, frozen=True):
     at: datetime
     expired_at: datetime | None = None
     untyped: Mapping[str, int] = {}
+    made: str = ""
+    oldest: datetime | None = None
 
 
 class SeenTable(NamedTuple):
@@ -182,6 +195,7 @@ class Entry(msgspec.Struct, frozen=True):
     """One period table of one stream.
 
     ``keep_until`` says how long a restored table is kept. ``opened`` is set if the table is or was open for a backfill.
+    ``segments`` are those of its present or last archive, and ``marks`` the writes that came after they were begun.
     """
 
     stream: str
@@ -196,6 +210,8 @@ class Entry(msgspec.Struct, frozen=True):
     opened: Opening | None = None
     capacity: CapacityFacts = CapacityFacts()
     copies: CopyFacts = CopyFacts()
+    segments: Segmentation | None = None
+    marks: SegmentMarks = SegmentMarks()
 
     @property
     def live(self) -> bool:
@@ -211,6 +227,16 @@ class Entry(msgspec.Struct, frozen=True):
     def copied(self) -> bool:
         """True if the table is to have copies in other Regions."""
         return bool(self.copies.replicas)
+
+    @property
+    def has_all_segments(self) -> bool:
+        """True if the archive has the files of all segments, as they were when the last ones of them were begun."""
+        return self.archive is not None and self.segments is not None and self.archive.made == self.segments.made
+
+    @property
+    def is_retained(self) -> bool:
+        """True if the table still answers, and its archive has all that the table has."""
+        return self.state is State.RETAINED and self.has_all_segments and not self.marks.numbers
 
     @property
     def absence(self) -> GapReason:

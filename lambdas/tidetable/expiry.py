@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from tidetable.catalog import ArchiveFacts, Entry
+from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import LifecyclePolicy, Stream
 from tidetable.periods import Period
 
 # 15 minutes after a table has closed, every write that began before has ended: Lambda's longest run is 15 minutes.
 SETTLE = timedelta(minutes=15)
+# Segments of a retained table that got a write are archived again once in this time, at most.
+AGAIN = timedelta(hours=1)
 # A table that is deleted without an archive waits at most this long for the marked buckets of its stream's rollups.
 MARKS_AWAITED = timedelta(hours=24)
 
@@ -46,6 +48,17 @@ def compute_entry_expiry(entry: Entry, stream: Stream) -> datetime:
 def is_expired(entry: Entry, stream: Stream, now: datetime) -> bool:
     """True if the entry's table has expired, and its stream's policy is to archive or to delete such tables."""
     return stream.on_expiry != "keep" and now > compute_entry_expiry(entry, stream)
+
+
+def is_due_at_close(entry: Entry, stream: Stream, now: datetime) -> bool:
+    """True if the entry's table will now be archived, or is being archived for the first time, before it has expired.
+
+    A restored table holds what its archive holds. It is archived when it expires.
+    """
+    if entry.state is State.RETAINED:
+        return entry.segments is not None and (entry.archive is None or entry.archive.made < entry.segments.whole)
+    due = stream.archive_at == "close" and stream.on_expiry == "archive" and entry.keep_until is None
+    return due and entry.state is State.CLOSED and now > compute_settling(entry, stream.late)
 
 
 def compute_deletion(facts: ArchiveFacts, policy: LifecyclePolicy) -> datetime:

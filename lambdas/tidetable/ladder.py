@@ -10,7 +10,7 @@ from hashlib import sha256
 from tidetable.catalog import Entry, SeenTable, State
 from tidetable.config import Autoscaling, Stream, TableClass
 from tidetable.config.capacity import find_index_units
-from tidetable.expiry import compute_closing, is_closed, is_expired
+from tidetable.expiry import compute_closing, is_closed, is_due_at_close, is_expired
 from tidetable.late import is_lowered
 from tidetable.periods import Period, find_containing
 from tidetable.ports import Table
@@ -144,7 +144,7 @@ def compute_stagger(table: str, stagger: timedelta) -> timedelta:
 
 def is_exported(entry: Entry, stream: Stream, now: datetime) -> bool:
     """True if the entry's table will now be archived, is being archived, or was archived and still exists."""
-    if entry.state in (State.ARCHIVING, State.ARCHIVED):
+    if entry.state in (State.ARCHIVING, State.ARCHIVED) or is_due_at_close(entry, stream, now):
         return True
     return stream.on_expiry == "archive" and entry.live and is_expired(entry, stream, now)
 

@@ -162,6 +162,11 @@ def _parse_alike(values: Sequence[object]) -> list[str]:
     return stamps if is_allowed else []
 
 
+def divide_time(start: datetime, end: datetime, count: int) -> list[datetime]:
+    """Return the edges of equal parts of a range of time, ``start`` and ``end`` among them."""
+    return [start + (end - start) * number / count for number in range(count + 1)]
+
+
 def to_micros(instant: datetime) -> int:
     """Convert an instant to whole microseconds since 1970, exactly: a float of seconds would not be exact."""
     return (instant - EPOCH) // MOMENT

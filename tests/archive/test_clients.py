@@ -47,6 +47,8 @@ def test_an_archive_is_waited_for_as_long_as_the_caller_has_and_a_second_at_the_
     LambdaArchiver(client, "archiver").archive("s", "2026-03-01", within=within)
     assert client.calls == [("archiver", {"stream": "s", "period": "2026-03-01"}, {})]
     assert client.seconds == [seconds]
+    LambdaArchiver(client, "archiver").archive("s", "2026-03-01", within=9, retain=True)
+    assert client.calls[1] == ("archiver", {"stream": "s", "period": "2026-03-01", "retain": True}, {})
 
 
 def test_an_archive_that_is_not_complete_is_for_a_later_run() -> None:

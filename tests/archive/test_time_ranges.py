@@ -17,7 +17,7 @@ from tidetable.archive.manifest import make_manifest_key
 from tidetable.archive.ports import TimeRange
 from tidetable.catalog import Entry, State
 from tidetable.layout import Layout
-from tidetable.times import to_text
+from tidetable.times import divide_time, to_text
 
 LABEL = "2026-03-15"
 FORMS = {"items": CONFIG, "packs": PACKED, "suffixes": BY_SUFFIX}
@@ -131,7 +131,7 @@ START = datetime(2026, 3, 15, tzinfo=UTC)
     ],
 )
 def test_ranges_have_no_hole_and_do_not_overlap(count: int, slices: int, edges: list[list[int]] | None) -> None:
-    parts = TimeRange(START, START + timedelta(days=1)).divide(count)
+    parts = divide_time(START, START + timedelta(days=1), count)
     found = [TimeRange(start, end, slices).list_edges() for start, end in pairwise(parts)]
     assert (found[0][0], found[-1][-1]) == (START, START + timedelta(days=1))
     assert all(before[-1] == after[0] for before, after in pairwise(found))

@@ -20,7 +20,7 @@ from aws.dynamodb.wire import make_condition
 from aws.errors import name_missing_table, read_error_code
 from tests.fakes.store import make_field_page
 from tests.worlds.codec import to_wire
-from tidetable.catalog import WRITABLE, Entry
+from tidetable.catalog import Entry, State
 from tidetable.errors import Outage, StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.forms.field_columns import KINDS
@@ -124,7 +124,7 @@ class DynamoStore:
             {"Put": {"TableName": put.put.table, "Item": to_wire(put.put.item), **_guarded(put)}} for put in puts
         ]
         if entry is not None:
-            actions.append({"ConditionCheck": self._fence(entry)})
+            actions.append(self._fence(entry, puts))
         table = puts[0].put.table
         try:
             with name_missing_table(table):
@@ -145,14 +145,37 @@ class DynamoStore:
             total.units += sum(consumed.get("CapacityUnits", 0.0) for consumed in answer.get("ConsumedCapacity", ()))
         return Transacted.DONE
 
-    def _fence(self, entry: Entry) -> dict[str, Any]:
-        states = {f":s{index}": {"S": state.value} for index, state in enumerate(sorted(WRITABLE))}
-        return {
+    def _fence(self, entry: Entry, puts: Sequence[Guarded]) -> dict[str, Any]:
+        of_entry = {
             "TableName": self._catalog_table,
             "Key": to_wire(make_period_key(entry.stream, entry.period)),
-            "ConditionExpression": f"#state IN ({', '.join(states)})",
-            "ExpressionAttributeNames": {"#state": "state"},
-            "ExpressionAttributeValues": states,
+        }
+        if entry.state is State.RETAINED:
+            assert entry.segments is not None
+            numbers = entry.segments.find_changed((put.item for put, _ in puts), entry.layout, entry.period)
+            return {
+                "Update": {
+                    **of_entry,
+                    "UpdateExpression": "ADD marked :marked, marks :one",
+                    "ConditionExpression": "#state = :state AND #segments.#count = :count AND #segments.slices = :slices",
+                    "ExpressionAttributeNames": {"#state": "state", "#segments": "segments", "#count": "count"},
+                    "ExpressionAttributeValues": {
+                        ":state": {"S": "retained"},
+                        ":count": {"N": str(entry.segments.count)},
+                        ":slices": {"N": str(entry.segments.slices)},
+                        ":marked": {"SS": list(map(str, numbers))},
+                        ":one": {"N": "1"},
+                    },
+                }
+            }
+        states = {f":s{index}": {"S": state} for index, state in enumerate(("closed", "creating", "open"))}
+        return {
+            "ConditionCheck": {
+                **of_entry,
+                "ConditionExpression": f"#state IN ({', '.join(states)})",
+                "ExpressionAttributeNames": {"#state": "state"},
+                "ExpressionAttributeValues": states,
+            }
         }
 
     def _query(self, read: RangeRead, **options: Any) -> Page:

@@ -12,12 +12,14 @@ from tests.contract.conftest import ENGINES, LEAN, build
 from tests.contract.engines import Engine
 from tests.fakes.items import read_event
 from tidetable.catalog import Entry, State
+from tidetable.catalog_steps import read_entry
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
 from tidetable.forms.field_columns import DATA, KINDS, FieldColumns, spread_data
 from tidetable.layout import Index, Key, Layout
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import FieldPage, Guarded, KeyRange, Page, Put, RangeRead, Transacted, Written
+from tidetable.segmentation import Segmentation, SegmentMarks
 
 START = datetime(2026, 2, 28, tzinfo=UTC)
 LAYOUT = Layout("series", shards=1, shard_by="id")
@@ -218,6 +220,58 @@ def test_a_fenced_write_lands_only_while_the_catalog_allows_it(engine: Engine) -
     assert engine.store.transact([Guarded(second, "newer")], entry) is Transacted.FENCED
     assert engine.store.get(table, first.key) is not None
     assert engine.store.get(table, second.key) is None
+
+
+def test_a_write_into_a_retained_table_marks_its_segments_and_a_writer_that_knows_others_is_refused(
+    engine: Engine,
+) -> None:
+    table, layout = engine.create_table(), Layout("time", 1, "id", 21_600)
+    closed = Entry(engine.stream, find_containing(START, Kind.DAY), table, layout, State.CLOSED, START)
+    engine.catalog.add(closed)
+    first = Segmentation(24, 2, "0000000000001", "0000000000001")
+    retained = engine.catalog.begin_segments(closed, State.RETAINED, first)
+    assert retained is not None
+    assert retained == read_entry(engine.catalog, engine.stream, closed.period)
+
+    def put(id: str, hour: int, **more: Any) -> Guarded:
+        return Guarded(
+            Put(table, layout.make_item(Event("a", START + timedelta(hours=hour), id, {}), 5) | more), "newer"
+        )
+
+    def marks() -> SegmentMarks:
+        found = read_entry(engine.catalog, engine.stream, closed.period)
+        assert found is not None
+        return found.marks
+
+    transact = engine.store.transact
+    # This writer read the entry before the table was retained, that one when the table had other segments.
+    other = replace(retained, segments=replace(first, count=23))
+    for stale in (closed, other, replace(retained, segments=replace(first, slices=3))):
+        assert transact([put("stale", 1)], stale) is Transacted.FENCED
+    assert engine.store.get(table, put("stale", 1).put.key) is None
+    assert marks() == SegmentMarks()
+    assert transact([put("a", 1), put("b", 1), put("c", 23)], retained) is Transacted.DONE
+    assert marks() == SegmentMarks((1, 23), 1)
+    # A condition of an item fails: nothing is written, so nothing is marked.
+    assert transact([put("d", 5), Guarded(put("a", 1).put, "absent")], retained) is Transacted.CONFLICT
+    assert marks() == SegmentMarks((1, 23), 1)
+    pack = {"oldest": "2026-02-28T09:59:59.999999Z", "n": 2}
+    assert transact([put("p", 10, **pack)], retained) is Transacted.DONE
+    assert marks() == SegmentMarks((1, 9, 10, 23), 2)
+    # The marks that a run has read are removed with the begin of their segments; not if there is a later mark.
+    later = replace(first, made="0000000000002")
+    assert engine.catalog.begin_segments(retained, State.RETAINED, later) is None
+    read = replace(retained, marks=marks())
+    begun = engine.catalog.begin_segments(read, State.RETAINED, later)
+    assert begun is not None
+    assert (begun.segments, begun.marks) == (later, SegmentMarks((), 2))
+    assert begun == read_entry(engine.catalog, engine.stream, closed.period)
+    assert transact([put("e", 2)], retained) is Transacted.DONE, "the segments are the same, begun again"
+    assert marks() == SegmentMarks((2,), 3)
+    archiving = engine.catalog.move(begun, State.ARCHIVING, expected=[State.RETAINED])
+    assert engine.catalog.begin_segments(begun, State.RETAINED, first) is None
+    for stale in (retained, archiving):
+        assert transact([put("f", 3)], stale) is Transacted.FENCED
 
 
 def dated(table: str, at: int, **more: Any) -> Put:

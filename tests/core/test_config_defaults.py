@@ -57,6 +57,7 @@ POLICY = {
     "ahead": "5m",
     "retention": 3,
     "on_expiry": "archive",
+    "archive_at": "expiry",
     "removal": "keep",
     "premake": 2,
     "replicas": [],

@@ -109,7 +109,8 @@ class FakeArchiver:
         self._clock = clock
         self.fails = False
 
-    def archive(self, stream: str, label: str, *, within: float) -> None:
+    def archive(self, stream: str, label: str, *, within: float, retain: bool = False) -> None:
+        assert not retain, "archives of retained tables are tested with a Stage"
         if self.fails:
             raise ArchiveFailed("the bucket is gone")
         entry = next(entry for entry in self._catalog.entries(stream) if entry.period.label == label)

@@ -9,7 +9,9 @@ from msgspec.structs import replace
 from tests.worlds.entries import change_entry
 from tidetable.catalog import Backfill, Entry, EntryFacts, Horizon, RecordedPolicy, SeenTable, State
 from tidetable.errors import Outage, StaleEntry, StoreUnavailable
+from tidetable.events import Item
 from tidetable.periods import Period
+from tidetable.segmentation import Segmentation, SegmentMarks
 
 
 class FakeCatalog:
@@ -94,6 +96,22 @@ class FakeCatalog:
             self.far.discard((entry.stream, entry.period))
         self.items[entry.stream, entry.period] = moved
         return moved
+
+    def begin_segments(self, entry: Entry, to: State, segments: Segmentation) -> Entry | None:
+        current = self.items[entry.stream, entry.period]
+        if current.state is not entry.state or current.marks.writes != entry.marks.writes:
+            return None
+        begun = replace(current, state=to, segments=segments, marks=SegmentMarks((), current.marks.writes))
+        self.items[entry.stream, entry.period] = begun
+        return begun
+
+    def mark(self, entry: Entry, items: Iterable[Item]) -> None:
+        """Mark the segments that a transaction with these items changes."""
+        current = self.items[entry.stream, entry.period]
+        assert current.segments is not None
+        numbers = current.segments.find_changed(items, entry.layout, entry.period) | set(current.marks.numbers)
+        marked = replace(current, marks=SegmentMarks(tuple(sorted(numbers)), current.marks.writes + 1))
+        self.items[entry.stream, entry.period] = marked
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
         self._set(entry, scaled=scaled, policy=policy)

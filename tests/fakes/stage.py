@@ -324,10 +324,11 @@ class Stage:
         run.pools = self.pools
         return run
 
-    def archive(self, stream: str, label: str, *, within: float) -> None:
+    def archive(self, stream: str, label: str, *, within: float, retain: bool = False) -> None:
         """Archive a period as the archiver function does."""
+        owner, remaining = f"archive-{self.runs}", self._remaining(within)
         try:
-            done = archive_period(stream, label, self.exporter(), f"archive-{self.runs}", self._remaining(within))
+            done = archive_period(stream, label, self.exporter(), owner, remaining, retain=retain)
         except (BotoCoreError, ClientError) as error:
             raise ArchiveFailed(str(error)) from error
         if not done.done:

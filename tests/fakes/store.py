@@ -10,7 +10,7 @@ from aws.zstd import Zstd
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.held_table import HeldTable
 from tidetable.batch import decode_data
-from tidetable.catalog import WRITABLE, Entry
+from tidetable.catalog import WRITABLE, Entry, State
 from tidetable.errors import TableMissing
 from tidetable.events import Event, Item
 from tidetable.exact_json import encode_json
@@ -91,16 +91,26 @@ class FakeStore:
         self.between()
         if entry is not None:
             recorded = self._catalog.items.get((entry.stream, entry.period))
-            if recorded is None or recorded.state not in WRITABLE:
+            if recorded is None or not self._passes_fence(entry, recorded):
                 return Transacted.FENCED
         if not all(holds(guard, put, self._table(put.table).get(put.key)) for put, guard in puts):
             return Transacted.CONFLICT
         for put, _ in puts:
             self._table(put.table)[put.key] = hold_item(put.item)
+        if entry is not None and entry.state is State.RETAINED:
+            self._catalog.mark(entry, [put.item for put, _ in puts])
         if total is not None:
             # AWS: a transaction costs twice as much.
             total.units += 2 * len(puts)
         return Transacted.DONE
+
+    @staticmethod
+    def _passes_fence(entry: Entry, recorded: Entry) -> bool:
+        if State.RETAINED not in (entry.state, recorded.state):
+            return recorded.state in WRITABLE
+        held, known = recorded.segments, entry.segments
+        same = held is not None and known is not None and (held.count, held.slices) == (known.count, known.slices)
+        return entry.state is recorded.state and same
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
         items = self._table(table, consistent=consistent)

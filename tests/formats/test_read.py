@@ -227,7 +227,7 @@ def test_the_other_records_of_the_catalog_are_read(stage: FormatStage) -> None:
     assert list(catalog.backfills(records.FORMER)) == [records.BACKFILL]
     horizon = catalog.read_horizon(records.FORMER)
     assert (horizon.at, [period.label for period in horizon.far]) == (
-        records.NOON, [f"2026-02-{day}" for day in ("01", "02", "03", "04", "05", "07")],
+        records.NOON, [f"2026-02-{day}" for day in ("01", "02", "03", "04", "05", "07", "09")],
     )  # fmt: skip
     assert catalog.is_deployed()
     policies = {policy.stream: policy for policy in catalog.list_policies()}

@@ -26,7 +26,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
     ),
     "drain": (
         {f"dynamodb:{action}" for action in ("BatchWriteItem", "PutItem", "GetItem", "BatchGetItem")},
-        {"dynamodb:Query", "dynamodb:ConditionCheckItem"},
+        {"dynamodb:Query", "dynamodb:ConditionCheckItem", "dynamodb:UpdateItem"},
         {"s3:PutObject", "s3:GetObject", "s3:DeleteObject", "s3:ListBucket"},
     ),
     "query": (

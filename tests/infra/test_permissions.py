@@ -201,6 +201,18 @@ def test_the_operators_function_reads_periods_policies_and_work_of_the_catalog_a
     assert "Rollups" in str(reading[1]["Resource"])
 
 
+def test_the_drain_changes_entries_of_periods_alone(dev: Template) -> None:
+    changing = [
+        statement
+        for statement in dev.statements("drain")
+        if "dynamodb:UpdateItem" in actions(statement) and "Catalog" in str(statement["Resource"])
+    ]
+    leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*"]}}
+    assert [(actions(statement), statement["Condition"]) for statement in changing] == [
+        ({"dynamodb:UpdateItem"}, leading)
+    ]
+
+
 @pytest.mark.parametrize("name", ["lifecycle", "deployment"])
 def test_mappings_of_the_feeds_function_alone_may_be_changed(dev: Template, name: str) -> None:
     changing = [statement for statement in dev.statements(name) if MAPPINGS & set(actions(statement))]

@@ -174,10 +174,10 @@ def test_an_archive_waits_until_its_table_has_become_faster() -> None:
     statuses: list[str] = []
     archive = world.archiver.archive
 
-    def noting(stream: str, label: str, *, within: float) -> None:
+    def noting(stream: str, label: str, *, within: float, retain: bool = False) -> None:
         table = world.tables.describe(TABLE)
         statuses.append("" if table is None else table.status)
-        archive(stream, label, within=within)
+        archive(stream, label, within=within, retain=retain)
 
     world.archiver.archive = noting  # type: ignore[method-assign]
     world.tables.set_capacity(TABLE, None, None)
@@ -191,7 +191,7 @@ def test_an_archive_waits_until_its_table_has_become_faster() -> None:
 def test_an_archive_may_take_what_is_left_of_the_run_and_no_more() -> None:
     world = lived()
     pauses: list[float] = []
-    world.archiver.archive = lambda *_, within: pauses.append(within)  # type: ignore[method-assign]
+    world.archiver.archive = lambda *_, within, **_retain: pauses.append(within)  # type: ignore[method-assign]
     act(world, Archive(entry(world), ""), seconds=123.0)
     assert pauses == [123.0]
 

@@ -255,7 +255,7 @@ def test_only_a_table_that_takes_writes_is_open_for_a_backfill() -> None:
     entry = Entry("s", period, "t", Layout("series", 1, "id"), State.CLOSED, NOON, opened=Opening(NOON, None, None))
     second = timedelta(seconds=1)
     writable = {state for state in State if replace(entry, state=state).is_open(NOON - second)}
-    assert writable == {State.CREATING, State.OPEN, State.CLOSED}
+    assert writable == {State.CREATING, State.OPEN, State.CLOSED, State.RETAINED}
     assert not entry.is_open(NOON)
 
 

@@ -138,14 +138,16 @@ def test_copies_are_made_of_first_tables_until_they_expire() -> None:
     """A restored table has none. It is kept for two days after its end."""
     expired = parse_label("2026-03-15").end + timedelta(days=2)
     states = {state for state in State if has_copies_made(copied(state=state), STREAM, NOON)}
-    assert states == {State.CREATING, State.OPEN, State.CLOSED}
-    assert not has_copies_made(copied(archive=FACTS), STREAM, NOON)
+    assert states == {State.CREATING, State.OPEN, State.CLOSED, State.RETAINED}
+    assert has_copies_made(copied(state=State.RETAINED, archive=FACTS), STREAM, NOON)
+    assert not has_copies_made(copied(archive=FACTS, keep_until=NOON), STREAM, NOON)
     assert has_copies_made(copied(state=State.CLOSED), STREAM, expired)
     assert not has_copies_made(copied(state=State.CLOSED), STREAM, expired + timedelta(microseconds=1))
     # A table that should have copies is looked at in each run; a table that is deleted or restored is not.
     assert lacks_copies(copied(active=(IRELAND,)), STREAM)
     assert not lacks_copies(copied(active=(IRELAND, TOKYO)), STREAM)
-    assert not lacks_copies(copied(archive=FACTS), STREAM)
+    assert lacks_copies(copied(state=State.RETAINED, archive=FACTS), STREAM)
+    assert not lacks_copies(copied(archive=FACTS, keep_until=NOON), STREAM)
     assert not lacks_copies(copied(state=State.DELETED), STREAM)
 
 

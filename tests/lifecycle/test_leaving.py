@@ -89,10 +89,10 @@ def test_a_table_is_archived_once_it_has_become_fast() -> None:
     called: list[str | None] = []
     archive = world.archiver.archive
 
-    def noting(stream: str, label: str, *, within: float) -> None:
+    def noting(stream: str, label: str, *, within: float, retain: bool = False) -> None:
         table = world.tables.describe(f"tidetable-t.s.{label}")
         called.append(None if table is None else f"{table.status} {table.write}")
-        archive(stream, label, within=within)
+        archive(stream, label, within=within, retain=retain)
 
     world.archiver.archive = noting  # type: ignore[method-assign]
     for _ in range(9):
@@ -128,10 +128,10 @@ def test_one_archive_that_fails_keeps_no_other_from_being_written_and_its_own_ta
     world.run()
     archive = world.archiver.archive
 
-    def failing(stream: str, label: str, *, within: float) -> None:
+    def failing(stream: str, label: str, *, within: float, retain: bool = False) -> None:
         if label == "2026-03-15":
             raise ArchiveFailed("the bucket is gone")
-        archive(stream, label, within=within)
+        archive(stream, label, within=within, retain=retain)
 
     world.archiver.archive = failing  # type: ignore[method-assign]
     report = world.after(days=12)
@@ -192,11 +192,11 @@ def test_four_archives_are_written_at_once_however_many_are_due() -> None:
     under_way, most = [0], [0]
     archive = world.archiver.archive
 
-    def slowly(stream: str, label: str, *, within: float) -> None:
+    def slowly(stream: str, label: str, *, within: float, retain: bool = False) -> None:
         under_way[0] += 1
         most[0] = max(most[0], under_way[0])
         clock.sleep(60)
-        archive(stream, label, within=within)
+        archive(stream, label, within=within, retain=retain)
         under_way[0] -= 1
 
     world.archiver.archive = slowly  # type: ignore[method-assign]

@@ -125,7 +125,7 @@ def test_a_backfill_gives_units_and_leaves_the_class() -> None:
 
 @pytest.mark.parametrize(
     ("on_expiry", "days", "more"),
-    [("archive", 7, {"creating", "open", "closed"}), ("delete", 7, set()), ("archive", 5, set())],
+    [("archive", 7, {"creating", "open", "closed", "retained"}), ("delete", 7, set()), ("archive", 5, set())],
 )
 def test_a_table_is_exported_from_its_expiry_until_it_is_deleted(on_expiry: str, days: int, more: set[str]) -> None:
     """An archive by hand may begin before the expiry."""

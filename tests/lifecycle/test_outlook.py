@@ -184,7 +184,7 @@ def test_a_run_whose_archive_took_all_of_its_time_holds_the_lease_until_it_has_w
     world = World()
     world.run()
     world.clock.time += timedelta(days=6)
-    monkeypatch.setattr(world.archiver, "archive", lambda *_, within: world.clock.sleep(within))
+    monkeypatch.setattr(world.archiver, "archive", lambda *_, within, **_retain: world.clock.sleep(within))
     another: list[bool] = []
     monkeypatch.setattr(
         world.catalog,

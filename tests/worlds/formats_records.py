@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec.structs import replace
+
 from tests.credentials.records import record
 from tests.fakes.stage import Stage
 from tests.worlds.entries import make_entry
@@ -12,6 +14,7 @@ from tidetable.credentials import CredentialRecord, Secret
 from tidetable.layout import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Guarded, Mark
+from tidetable.segmentation import Segmentation, SegmentMarks
 
 NOON = datetime(2026, 3, 12, 12, tzinfo=UTC)
 # The stream of these entries is not in the configuration, so no run of the lifecycle changes them.
@@ -34,6 +37,8 @@ def _make_entry(day: int, state: State, layout: Layout = _PLAIN, kind: Kind = Ki
 
 _ARCHIVE = ArchiveFacts("stream=former/period=2026-02-04/_manifest.json", 7, 1234, NOON, None, {"n": 2})
 _EXPIRED = ArchiveFacts("stream=former/period=2026-02-06/_manifest.json", 7, 1234, NOON, NOON + timedelta(days=1))
+_PARTLY = replace(_ARCHIVE, made="1773316800001", oldest=NOON - timedelta(days=3))
+_SEGMENTS = Segmentation(9, 40, "1773316800000", "1773316800001", (3, 5))
 _UNITS = Opening(NOON + timedelta(days=2), 50, 5)
 # One entry for each state, with every layout and every fact.
 ENTRIES = [
@@ -45,6 +50,7 @@ ENTRIES = [
     _make_entry(6, State.DELETED, archive=_EXPIRED, deleted_at=NOON),
     _make_entry(7, State.RESTORING, archive=_ARCHIVE, keep_until=NOON, begun=("eu-west-1", NOON)),
     _make_entry(8, State.DELETED, kind=Kind.HOUR, deleted_at=NOON),
+    _make_entry(9, State.RETAINED, archive=_PARTLY, segments=_SEGMENTS, marks=SegmentMarks((7,), 12)),
 ]
 SEEN = SeenTable(5, 4, TableClass.INFREQUENT, (("kinds", (3, 2)),), changing=True)
 BACKFILL = Backfill(FORMER, NOON - timedelta(days=40), NOON - timedelta(days=30), Opening(NOON, None, None))

@@ -13,7 +13,8 @@ import { showOperations } from "./operations.js";
 import { lengthWords, showMinute, showTime } from "../times.js";
 
 const STATES = /** @type {const} */ ([
-  ["creating", "being created"], ["ahead", "made ahead"], ["open", "open"], ["late", "open for late events"], ["closed", "closed"], ["archiving", "being archived"],
+  ["creating", "being created"], ["ahead", "made ahead"], ["open", "open"], ["late", "open for late events"], ["closed", "closed"],
+  ["retained", "archived, its table answers on"], ["archiving", "being archived"],
   ["archived", "archived"], ["deleted", "deleted"], ["restoring", "being restored"],
 ]);
 

@@ -49,12 +49,13 @@ class _Function:
 class LambdaArchiver(_Function):
     """Archives by calling the archiver function and waiting for it."""
 
-    def archive(self, stream: str, label: str, *, within: float) -> None:
+    def archive(self, stream: str, label: str, *, within: float, retain: bool = False) -> None:
         """Call the function and wait up to ``within`` seconds.
 
         A slower function goes on, and a later run finds its result.
         """
-        answer = self._call({"stream": stream, "period": label}, max(1, int(within)))
+        task = {"stream": stream, "period": label} | ({"retain": True} if retain else {})
+        answer = self._call(task, max(1, int(within)))
         if answer["state"] == "busy":
             raise ArchiveBusy(answer["reason"])
         if answer["state"] == State.ARCHIVING:

@@ -29,6 +29,7 @@ from tidetable.catalog import Backfill, Entry, EntryFacts, Horizon, RecordedPoli
 from tidetable.errors import StaleEntry
 from tidetable.events import Item
 from tidetable.ports import WALKED_AT_ONCE
+from tidetable.segmentation import Segmentation, SegmentMarks
 from tidetable.times import from_text, to_text
 from tidetable.version import CATALOG_FORMAT
 
@@ -151,6 +152,16 @@ class LeanCatalog(CatalogTable):
             raise StaleEntry(entry.stream, entry.period.label, expected)
         return moved
 
+    def begin_segments(self, entry: Entry, to: State, segments: Segmentation) -> Entry | None:
+        begun = replace(entry, state=to, segments=segments, marks=SegmentMarks((), entry.marks.writes))
+        attributes = catalog_items.make_attributes(begun)
+        changes = {name: attributes[name] for name in ("state", "format", "segments")}
+        condition, values = "#state = :from AND attribute_not_exists(marks)", Item({":from": entry.state.value})
+        if entry.marks.writes:
+            condition, values = "#state = :from AND marks = :marks", values | {":marks": entry.marks.writes}
+        update = self._make_update(entry, changes, condition, values, remove=" REMOVE marked")
+        return begun if self._change("UpdateItem", **update) else None
+
     def note(self, entry: Entry, seen: SeenTable) -> None:
         self._set(entry, seen=catalog_items.make_seen_item(seen))
 
@@ -168,12 +179,12 @@ class LeanCatalog(CatalogTable):
         if not self._change("UpdateItem", **self._make_update(entry, changes, "attribute_exists(pk)", {})):
             raise StaleEntry(entry.stream, entry.period.label, list(State))
 
-    def _make_update(self, entry: Entry, changes: Item, condition: str, values: Item) -> Item:
+    def _make_update(self, entry: Entry, changes: Item, condition: str, values: Item, remove: str = "") -> Item:
         """Make the members of an UpdateItem. Its condition may name changed attributes as ``#name``."""
         return {
             "ConditionExpression": condition,
             "Key": catalog_items.make_period_key(entry.stream, entry.period),
-            "UpdateExpression": "SET " + ", ".join(f"#{name} = :{name}" for name in changes),
+            "UpdateExpression": "SET " + ", ".join(f"#{name} = :{name}" for name in changes) + remove,
             "ExpressionAttributeNames": {f"#{name}": name for name in changes},
             "ExpressionAttributeValues": {f":{name}": value for name, value in changes.items()} | values,
         }

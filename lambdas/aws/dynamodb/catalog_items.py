@@ -27,6 +27,7 @@ from tidetable.errors import Outage, StoreUnavailable
 from tidetable.events import Item
 from tidetable.layout import Index, Layout
 from tidetable.periods import LONGEST, Kind, Period, parse_label
+from tidetable.segmentation import Segmentation, SegmentMarks
 from tidetable.times import EPOCH, from_text, to_text
 from tidetable.version import CATALOG_FORMAT, VERSION
 
@@ -116,6 +117,9 @@ def make_attributes(entry: Entry) -> Item:
         "created_at": to_text(entry.created_at),
         "layout": _write_facts(entry.layout) | {"indexes": list(map(_make_index_value, entry.layout.indexes))},
         "archive": None if archive is None else _write_facts(archive),
+        "segments": None if entry.segments is None else _write_facts(entry.segments),
+        "marked": set(map(str, entry.marks.numbers)) or None,
+        "marks": entry.marks.writes or None,
         "opened": None if opened is None else make_opened_item(opened),
         "copies": list(copies.active) or None,
         "replicas": list(copies.replicas) or None,
@@ -126,8 +130,8 @@ def make_attributes(entry: Entry) -> Item:
 
 
 def _write_facts(facts: msgspec.Struct) -> Item:
-    """Write the members of a struct, except for empty texts and members that are None."""
-    members = {name: value for name, value in asdict(facts).items() if value not in (None, "", {})}
+    """Write the members of a struct, except for empty members and members that are None."""
+    members = {name: value for name, value in asdict(facts).items() if value not in (None, "", {}, ())}
     return {name: to_text(value) if isinstance(value, datetime) else value for name, value in members.items()}
 
 
@@ -190,6 +194,8 @@ def read_entry(item: Item) -> Entry:
             active=_read_regions(item.get("copies")),
             begun=(item["copying"][0], from_text(item["copying"][1])) if "copying" in item else None,
         ),
+        segments=_read_facts(item["segments"], Segmentation) if "segments" in item else None,
+        marks=SegmentMarks(tuple(sorted(map(int, item.get("marked", ())))), int(item.get("marks", 0))),
     )
 
 

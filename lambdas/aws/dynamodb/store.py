@@ -28,7 +28,7 @@ from aws.dynamodb.query_answers import decode_columns, decode_query
 from aws.dynamodb.reads import decode_answer, read_all, read_item, read_whole
 from aws.dynamodb.wire import decode_item, encode_item, encode_put, encode_transaction_put, make_requests
 from aws.http.client import LeanClient, NoAnswer, Reply, RequestRefused, ServiceRequest
-from tidetable.catalog import WRITABLE, Entry
+from tidetable.catalog import WRITABLE, Entry, State
 from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.forms.field_columns import KINDS
@@ -84,7 +84,7 @@ class LeanStore:
         """Write puts by TransactWriteItems. With ``entry``, the archive changes its state only before or after."""
         actions = [encode_transaction_put(put) for put in puts]
         if entry is not None:
-            actions.append(f'{{"ConditionCheck":{self._make_fence(entry)}}}')
+            actions.append(self._make_fence(entry, puts))
         body = f'{{"TransactItems":[{",".join(actions)}],"ReturnConsumedCapacity":"TOTAL"}}'
         (reply,) = self._client.call_all([ServiceRequest("TransactWriteItems", body.encode(), answers.WROTE)])
         if isinstance(reply, RequestRefused) and reply.code == TRANSACTION_CANCELED:
@@ -107,13 +107,27 @@ class LeanStore:
             total.units += sum(units.CapacityUnits for units in wrote.ConsumedCapacity)
         return Transacted.DONE
 
-    def _make_fence(self, entry: Entry) -> str:
-        states = {f":s{index}": state.value for index, state in enumerate(sorted(WRITABLE))}
+    def _make_fence(self, entry: Entry, puts: Sequence[Guarded]) -> str:
+        """Make the action for the entry, which fails if its state or its segments have changed meanwhile.
+
+        The entry of a retained table gets the numbers of the segments that the puts change. A writer that does not know
+        yet that the table is retained must not write without them.
+        """
+        action, change, condition, names = "ConditionCheck", "", "#state IN (:s0, :s1, :s2)", {"#state": "state"}
+        values: Item = {f":s{index}": state.value for index, state in enumerate(sorted(WRITABLE - {State.RETAINED}))}
+        segments = entry.segments
+        if entry.state is State.RETAINED and segments is not None:
+            action, change = "Update", '"UpdateExpression":"ADD marked :marked, marks :one",'
+            condition = "#state = :state AND #segments.#count = :count AND #segments.slices = :slices"
+            names |= {"#segments": "segments", "#count": "count"}
+            marked = segments.find_changed((guarded.put.item for guarded in puts), entry.layout, entry.period)
+            values = {":state": entry.state.value, ":count": segments.count, ":slices": segments.slices}
+            values |= {":marked": set(map(str, marked)), ":one": 1}
         key = encode_item(make_period_key(entry.stream, entry.period))
         return (
-            f'{{"TableName":{quote_name(self._catalog_table)},"Key":{key},'
-            f'"ConditionExpression":"#state IN ({", ".join(states)})","ExpressionAttributeNames":{{"#state":"state"}},'
-            f'"ExpressionAttributeValues":{encode_item(states)}}}'
+            f'{{"{action}":{{"TableName":{quote_name(self._catalog_table)},"Key":{key},{change}'
+            f'"ConditionExpression":"{condition}","ExpressionAttributeNames":{msgspec.json.encode(names).decode()},'
+            f'"ExpressionAttributeValues":{encode_item(values)}}}}}'
         )
 
     def _read_present(self, put: Put, refused: RequestRefused) -> Item:

@@ -18,7 +18,7 @@ from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer
 from tidetable.archive.segment import SegmentRun
 from tidetable.archive.segments import ARCHIVE, Segment, list_segments, remove_segments
 from tidetable.archive.turn import DONE, compute_policy, require_active_table, require_entry, take_turn
-from tidetable.catalog import Entry, State
+from tidetable.catalog import IN_ARCHIVE, Entry
 from tidetable.catalog_steps import read_entry
 from tidetable.errors import ArchiveBusy, ArchiveFailed, TidetableError, describe_error
 from tidetable.periods import parse_label
@@ -50,14 +50,17 @@ class Archived:
 
     @property
     def done(self) -> bool:
-        return self.entry.state is not State.ARCHIVING
+        return self.entry.state not in IN_ARCHIVE or self.entry.is_retained
 
 
-def archive_period(stream: str, label: str, exporter: Exporter, owner: str, remaining: Remaining) -> Archived:
+def archive_period(
+    stream: str, label: str, exporter: Exporter, owner: str, remaining: Remaining, *, retain: bool = False
+) -> Archived:
     """Archive a period's table as far as the time allows, or wake the workers that do it.
 
-    Mark the period as archived when the archive is complete. ``remaining`` returns the seconds that this run may still
-    take. ArchiveFailed and ArchiveMismatch leave the table as it is.
+    Mark the period as archived when the archive is complete; or as retained, if its table is to answer on.
+    ``remaining`` returns the seconds that this run may still take. ArchiveFailed and ArchiveMismatch leave the table as
+    it is.
     """
     entry = require_entry(stream, label, exporter.catalog)
     if entry.state in DONE:
@@ -65,8 +68,8 @@ def archive_period(stream: str, label: str, exporter: Exporter, owner: str, rema
     if rests(ARCHIVE, stream, exporter.work.list_pauses()):
         raise ArchiveBusy(f"the archiving of {stream} rests, until tidetable archive {stream} --resume")
     table = require_active_table(entry, exporter)
-    entry, segments = take_turn(stream, label, exporter, owner, remaining)
-    if entry.state in DONE:
+    entry, segments = take_turn(stream, label, exporter, owner, remaining, retain=retain)
+    if entry.state in DONE or entry.is_retained:
         return report_archived(entry)
     if table.size_bytes > exporter.at_once_bytes:
         wake_archive_workers(exporter)
@@ -75,11 +78,11 @@ def archive_period(stream: str, label: str, exporter: Exporter, owner: str, rema
             raise ArchiveFailed(problem)
         return Archived(entry, _count_events(segments), _POLL_SECONDS)
     worker = ArchiveWorker(exporter, owner, remaining)
-    wait = max(worker.work_on_segment(segment, entry) for segment in segments)
+    wait = max([worker.work_on_segment(segment, entry) for segment in segments], default=0.0)
     segments = list_segments(exporter.work, stream, label)
     events = _count_events(segments)
     if are_done(segments):
-        entry, _ = take_turn(stream, label, exporter, owner, remaining)
+        entry, _ = take_turn(stream, label, exporter, owner, remaining, retain=retain)
         # Segments that a killed run left of another period get a message, and its worker removes them.
         wake_archive_workers(exporter)
         wait = 0.0
@@ -95,8 +98,8 @@ def _count_events(segments: Iterable[Segment]) -> int:
 
 
 def are_done(segments: Sequence[Segment]) -> bool:
-    """True if these are all segments of a period, and all of them are done."""
-    return bool(segments) and len(segments) == segments[0].memo.count and all(one.item.done for one in segments)
+    """True if all segments of a period are done."""
+    return bool(segments) and all(one.item.done for one in segments)
 
 
 def wake_archive_workers(exporter: Exporter) -> WorkReport:
@@ -160,7 +163,7 @@ class ArchiveWorker:
             return None
         segments = list_segments(exporter.work, stream, label)
         entry = read_entry(exporter.catalog, stream, parse_label(label))
-        if entry is None or entry.state is not State.ARCHIVING:
+        if entry is None or entry.state not in IN_ARCHIVE:
             # A run was stopped before it removed them, or the stream was removed.
             remove_segments(exporter.work, segments)
             return None
@@ -173,7 +176,7 @@ class ArchiveWorker:
                 return None
             segments = list_segments(exporter.work, stream, label)
         if are_done(segments):
-            entry, _ = take_turn(stream, label, exporter, self.owner, self.remaining)
+            entry, _ = take_turn(stream, label, exporter, self.owner, self.remaining, retain=True)
             return report_archived(entry)
         now = exporter.clock.now()
         free = (one for one in segments if not (one.item.done or one.item.is_claimed(now) or one.item.is_sent(now)))

@@ -12,6 +12,7 @@ from tidetable.archive.manifest import Bounds
 from tidetable.batch import Batch
 from tidetable.events import Item
 from tidetable.layout import Layout
+from tidetable.times import divide_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +37,9 @@ class TimeRange(NamedTuple):
     end: datetime
     slices: int = 1
 
-    def divide(self, count: int) -> list[datetime]:
-        """Return the edges of equal parts."""
-        length = self.end - self.start
-        return [self.start + length * number / count for number in range(count + 1)]
-
     def list_edges(self) -> list[datetime]:
         """List the edges of the slices."""
-        return self.divide(self.slices)
+        return divide_time(self.start, self.end, self.slices)
 
 
 class Source(Protocol):

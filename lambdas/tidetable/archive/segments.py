@@ -1,14 +1,17 @@
 """The segments of an archive: work items, each of which one worker reads, writes as files, and compares.
 
-A period in the state ``archiving`` is the order, and its segments are the pieces: all segments of a table are added at once,
-because their number is limited. The name of a segment has the instant when the archive was begun. The files of a segment
-carry this instant and the generation of the claim under which they were written. They count only if the segment's record
-names their generation, so a worker that was overtaken changes nothing.
+A period in the state ``archiving`` or ``retained`` is the order, and its segments are the pieces: all segments of a table
+are added at once, because their number is limited. The name of a segment has the instant when it was begun. The files of a
+segment carry this instant and the generation of the claim under which they were written. They count only if the segment's
+record names their generation, so a worker that was overtaken changes nothing.
+
+A retained table takes writes, and each marks its segment in the catalog's entry (``segmentation``). The next round begins
+the marked segments again, at a later instant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -18,6 +21,7 @@ from tidetable.archive.manifest import Part, make_prefix, make_progress_prefix
 from tidetable.archive.ports import Objects, TimeRange
 from tidetable.errors import ArchiveFailed
 from tidetable.periods import Period
+from tidetable.times import divide_time
 from tidetable.work.claim import ItemName, WorkItem, WorkRecords
 
 # The kind of work.
@@ -46,7 +50,7 @@ class SegmentMemo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Segment(NamedTuple):
-    """A segment of a table, as its record says; ``made`` is when its archive was begun, in epoch milliseconds."""
+    """A segment of a table, as its record says; ``made`` is when it was begun, in epoch milliseconds."""
 
     item: WorkItem
     memo: SegmentMemo
@@ -64,7 +68,7 @@ class Segment(NamedTuple):
         """Find the range of the period's time that the segment is; None if it is a segment of a scan."""
         if not self.memo.slices:
             return None
-        edges = TimeRange(period.start, period.end).divide(self.memo.count)
+        edges = divide_time(period.start, period.end, self.memo.count)
         return TimeRange(edges[self.number], edges[self.number + 1], self.memo.slices)
 
     def begin_anew(self) -> Segment:
@@ -112,6 +116,11 @@ def list_segments(work: WorkRecords, *names: str) -> list[Segment]:
     return segments
 
 
+def find_number(part: Part) -> int:
+    """Find the number of the segment that a part was written for."""
+    return int(part.key.rpartition("/")[2].split("-")[2])
+
+
 def describe_progress(segments: Iterable[Segment], now: datetime) -> list[dict[str, Any]]:
     """Describe how far the archives of periods are; ``problem`` says why a segment could not be written."""
     periods = dict[tuple[str, str], list[Segment]]()
@@ -131,15 +140,17 @@ def describe_progress(segments: Iterable[Segment], now: datetime) -> list[dict[s
     ]
 
 
-def add_segments(work: WorkRecords, stream: str, label: str, made: str, memo: SegmentMemo) -> list[Segment]:
-    """Add the segments that do not exist, by their numbers, so that the first one is there from the beginning."""
+def add_segments(
+    work: WorkRecords, stream: str, label: str, made: str, memo: SegmentMemo, numbers: Iterable[int]
+) -> list[Segment]:
+    """Add the segments of these numbers that do not exist. Return all that were made at this instant."""
     text = msgspec.json.encode(memo).decode()
-    for number in range(memo.count):
+    for number in numbers:
         work.add(ARCHIVE, f"{stream}#{label}#{made}#{number:05d}", text)
-    return list_segments(work, stream, label)
+    return [segment for segment in list_segments(work, stream, label) if segment.made == made]
 
 
-def remove_segments(work: WorkRecords, segments: Sequence[Segment]) -> None:
-    """Remove segments by their numbers: without the first one, the others count no more."""
+def remove_segments(work: WorkRecords, segments: Iterable[Segment]) -> None:
+    """Remove segments."""
     for segment in segments:
         work.remove(ARCHIVE, segment.item.name)

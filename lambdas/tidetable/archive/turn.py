@@ -1,32 +1,36 @@
-"""The turn of a period: begin its archive, or complete it when all of its segments are done.
+"""The turn of a period: begin a round of its archive, or complete it when all segments of the round are done.
 
 One run at a time takes the turn of a period, under the period's lease. Workers read the segments without the lease.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from tidetable.archive.exporter import Exporter, hold_period
-from tidetable.archive.manifest import Manifest, make_manifest_key, make_prefix, make_progress_prefix
+from msgspec.structs import replace
+
+from tidetable.archive.exporter import Exporter, hold_period, read_manifest
+from tidetable.archive.manifest import Manifest, Part, make_manifest_key, make_prefix, make_progress_prefix
 from tidetable.archive.pacing import compute_rate, count_readers
 from tidetable.archive.segments import (
     MOST_SEGMENTS,
     Segment,
     SegmentMemo,
     add_segments,
+    find_number,
     list_segments,
     remove_segments,
 )
-from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.catalog import IN_ARCHIVE, ArchiveFacts, Entry, State
 from tidetable.catalog_steps import read_entry
 from tidetable.config import ArchivePolicy
-from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch
+from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, StaleEntry
 from tidetable.expiry import compute_settling
 from tidetable.periods import parse_label
 from tidetable.ports import Catalog, Table
 from tidetable.remaining import Remaining, limit_time
+from tidetable.segmentation import Segmentation
 from tidetable.times import to_micros, to_text
 
 # In these states a table is not archived: its archive exists, it is deleted, or it is being filled from its archive.
@@ -67,11 +71,15 @@ def compute_policy(entry: Entry, table: Table, exporter: Exporter) -> tuple[Arch
 
 
 def take_turn(
-    stream: str, label: str, exporter: Exporter, owner: str, remaining: Remaining
+    stream: str, label: str, exporter: Exporter, owner: str, remaining: Remaining, *, retain: bool = False
 ) -> tuple[Entry, list[Segment]]:
-    """Begin the archive of a period, or complete it if all segments are done. Return its entry and its segments.
+    """Begin the archive of a period, or its next round, or complete it if all segments are done. Return its entry and the
+    segments of the round.
 
-    ArchiveBusy if another run has the turn. ArchiveMismatch if files are missing: then the next turn begins anew.
+    A period that is to ``retain`` its table takes writes meanwhile, which mark segments. A round archives the marked
+    segments again. Without ``retain``, writes are shut out first, and the period is archived when no mark is left.
+
+    ArchiveBusy if another run has the turn. ArchiveMismatch if files are missing: then all segments are begun again.
     """
     limited = limit_time(_TURN_SECONDS, exporter.clock, remaining)
     with hold_period(stream, label, exporter, owner, limited, "archived"):
@@ -79,36 +87,101 @@ def take_turn(
         entry = require_entry(stream, label, exporter.catalog)
         if entry.state in DONE:
             return entry, []
-        segments = list_segments(exporter.work, stream, label)
-        begun = entry.state is State.ARCHIVING and segments and not segments[0].number
-        if not begun:
-            entry, segments = _begin_archive(entry, segments, exporter)
-        elif len(segments) < segments[0].memo.count:
-            # The run that began the archive was stopped. All segments are alike, so the first one says what is missing.
-            first = segments[0].begin_anew()
-            segments = add_segments(exporter.work, stream, label, first.made, first.memo)
-        if all(segment.item.done for segment in segments):
-            entry = _complete_archive(entry, segments, exporter)
+        if entry.state is State.RETAINED and not retain:
+            exporter.catalog.move(entry, State.ARCHIVING, expected=(State.RETAINED,))
+            # No mark can come any more: this reads the last ones.
+            entry = require_entry(stream, label, exporter.catalog)
+        found = list_segments(exporter.work, stream, label)
+        entry, segments = _begin_round(entry, found, exporter, retain=retain)
+        names = {segment.item.name for segment in segments}
+        remove_segments(exporter.work, [segment for segment in found if segment.item.name not in names])
+        plan = entry.segments
+        if plan is not None and not entry.is_retained and all(segment.item.done for segment in segments):
+            entry = _complete_round(entry, plan, segments, exporter)
         return entry, segments
 
 
-def _begin_archive(entry: Entry, former: Sequence[Segment], exporter: Exporter) -> tuple[Entry, list[Segment]]:
-    """Shut out writes, and add the segments. Files of a former archive, or of an earlier version, must not be continued."""
-    stream, label, now = entry.stream, entry.period.label, exporter.clock.now()
+def _begin_round(
+    entry: Entry, found: Sequence[Segment], exporter: Exporter, *, retain: bool
+) -> tuple[Entry, list[Segment]]:
+    """Begin a round, or go on with the present one. Return the segments that it reads; none if nothing is left to read."""
+    plan = entry.segments
+    if entry.state not in IN_ARCHIVE or plan is None:
+        return _begin_archive(entry, found, exporter, retain=retain)
+    if not entry.has_all_segments:
+        segments = [segment for segment in found if segment.made == plan.made]
+        if len(segments) < len(plan.numbers):
+            # The run that began them was stopped. All segments are alike.
+            memo = segments[0].begin_anew().memo if segments else _make_memo(entry, plan, exporter)
+            segments = add_segments(exporter.work, entry.stream, entry.period.label, plan.made, memo, plan.numbers)
+        return entry, segments
+    numbers = entry.marks.numbers
+    if not numbers:
+        return entry, []
+    former = _find_manifest(entry, exporter)
+    if former is None or plan.count in numbers:
+        return _begin_archive(entry, found, exporter, retain=retain)
+    # The segments are added before the marks are removed: a worker then reads all writes that these marks are of. If a write
+    # comes between, its mark stays with the others, and a later round begins the segments again, under another name.
+    made = _choose_instant(exporter, plan, found)
+    memo = _make_memo(entry, plan, exporter, former.columns)
+    segments = add_segments(exporter.work, entry.stream, entry.period.label, made, memo, numbers)
+    return _record_segments(entry, entry.state, replace(plan, made=made, again=numbers), exporter), segments
+
+
+def _find_manifest(entry: Entry, exporter: Exporter) -> Manifest | None:
+    """Read the manifest of the period's archive; None if it is missing or damaged."""
+    try:
+        return read_manifest(make_manifest_key(entry.stream, entry.period.label), exporter)
+    except ArchiveFailed:
+        return None
+
+
+def _begin_archive(
+    entry: Entry, former: Sequence[Segment], exporter: Exporter, *, retain: bool
+) -> tuple[Entry, list[Segment]]:
+    """Begin all segments. Files of a former archive, or of an earlier version, must not be continued."""
+    stream, label = entry.stream, entry.period.label
     table = require_active_table(entry, exporter)
-    if entry.state is not State.ARCHIVING:
+    to = entry.state
+    if to not in IN_ARCHIVE:
         _require_writes_over(entry, exporter)
+        if to is not State.CLOSED:
+            raise StaleEntry(stream, label, [State.CLOSED])
+        # From here on no write can reach the table, or each marks its segment. The window is long past.
+        to = State.RETAINED if retain else State.ARCHIVING
     remove_segments(exporter.work, former)
     # Readers of the bucket must not find the files of two archives of this period.
     exporter.objects.clear(make_prefix(stream, label))
-    # From here on no write can reach the table: this state fences the drain's writes, and the window is long past.
-    entry = exporter.catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
-    policy, rate = compute_policy(entry, table, exporter)
     count = max(1, min(-(-table.size_bytes // exporter.segment_bytes), MOST_SEGMENTS))
     slices = _count_slices(entry, table, count) if table.size_bytes > exporter.at_once_bytes else 0
-    memo = SegmentMemo(count, min(count_readers(rate, policy), count), policy.columns, slices=slices)
-    made = f"{to_micros(now) // 1000:013d}"
-    return entry, add_segments(exporter.work, stream, label, made, memo)
+    made = _choose_instant(exporter, entry.segments, former)
+    plan = Segmentation(count, slices, made, made)
+    entry = _record_segments(entry, to, plan, exporter)
+    memo = _make_memo(entry, plan, exporter)
+    return entry, add_segments(exporter.work, stream, label, made, memo, plan.numbers)
+
+
+def _choose_instant(exporter: Exporter, plan: Segmentation | None, found: Sequence[Segment]) -> str:
+    """Choose the instant in the names of new segments: later than all before, whatever the clock of this machine says."""
+    earlier = [int(segment.made) for segment in found] + ([int(plan.made)] if plan is not None else [])
+    return f"{max([to_micros(exporter.clock.now()) // 1000, *(instant + 1 for instant in earlier)]):013d}"
+
+
+def _record_segments(entry: Entry, to: State, plan: Segmentation, exporter: Exporter) -> Entry:
+    recorded = exporter.catalog.begin_segments(entry, to, plan)
+    if recorded is None:
+        raise ArchiveBusy(f"period {entry.period.label} of {entry.stream} has just changed; a later run goes on")
+    return recorded
+
+
+def _make_memo(
+    entry: Entry, plan: Segmentation, exporter: Exporter, columns: Mapping[str, str] | None = None
+) -> SegmentMemo:
+    """Make the memo of a new segment. All files of an archive have the same declared columns."""
+    policy, rate = compute_policy(entry, require_active_table(entry, exporter), exporter)
+    readers = min(count_readers(rate, policy), plan.count)
+    return SegmentMemo(plan.count, readers, policy.columns if columns is None else columns, slices=plan.slices)
 
 
 def _count_slices(entry: Entry, table: Table, count: int) -> int:
@@ -143,38 +216,57 @@ def _require_writes_over(entry: Entry, exporter: Exporter) -> None:
         )
 
 
-def _complete_archive(entry: Entry, segments: Sequence[Segment], exporter: Exporter) -> Entry:
-    """Check that all noted files are there, write the manifest, and mark the period. Files that do not count are removed."""
-    stream, label, objects = entry.stream, entry.period.label, exporter.objects
-    prefix = make_prefix(stream, label)
-    with exporter.pools(_READ_AT_ONCE) as pool:
-        noted = list(pool.map(lambda segment: segment.read_parts(objects), segments))
-    written = [part for parts in noted for part in parts or ()]
+def _complete_round(entry: Entry, plan: Segmentation, segments: Sequence[Segment], exporter: Exporter) -> Entry:
+    """Check that all noted files are there, write the manifest, and record the archive. Files that do not count are removed.
+
+    The period is archived if writes are shut out and no mark is left.
+    """
+    stream, label, objects, former = entry.stream, entry.period.label, exporter.objects, entry.archive
+    prefix, key = make_prefix(stream, label), make_manifest_key(stream, label)
     sizes = {key: size for key, size in objects.sizes(prefix).items() if key.endswith(".parquet")}
-    events = sum(segment.memo.events for segment in segments)
-    lost = None in noted or any(sizes.get(part.key) != part.size for part in written)
-    if lost or events != sum(part.events for part in written):
-        # The table is unchanged, so the next turn begins anew.
-        objects.clear(prefix)
-        remove_segments(exporter.work, segments)
-        raise ArchiveMismatch(f"{prefix} did not hold the {len(written)} parts that were written")
-    for key in sorted(sizes.keys() - {part.key for part in written}):
-        # A worker that was overtaken wrote it.
-        objects.clear(key)
+    written, kept = _collect_parts(segments, exporter), list[Part]()
+    columns = segments[0].memo.columns if segments else {}
+    if former is not None and former.made >= plan.whole:
+        # The archive has all segments that were not in this round.
+        manifest, numbers = _find_manifest(entry, exporter), {segment.number for segment in segments}
+        if manifest is None:
+            written = None
+        else:
+            kept, columns = [part for part in manifest.parts if find_number(part) not in numbers], manifest.columns
+    parts = sorted([*kept, *(written or ())], key=find_number)
+    if written is None or any(sizes.get(part.key) != part.size for part in parts):
+        # The table is unchanged, so all segments are begun again.
+        _begin_archive(entry, segments, exporter, retain=entry.state is State.RETAINED)
+        raise ArchiveMismatch(f"{prefix} did not hold the {len(parts)} parts that were written")
+    now = exporter.clock.now()
     manifest = Manifest.of_parts(
-        written, exporter.clock.now(), stream=stream, period=label, table=entry.table, layout=entry.layout,
-        columns=segments[0].memo.columns,
-    )  # fmt: skip
-    key = make_manifest_key(stream, label)
+        parts, now, stream=stream, period=label, table=entry.table, layout=entry.layout, columns=columns
+    )
     objects.put(key, manifest.encode())
+    for left in sorted(sizes.keys() - {part.key for part in parts}):
+        # It is of a segment that was archived again, or a worker that was overtaken wrote it.
+        objects.clear(left)
     facts = ArchiveFacts(
         manifest=key,
         events=manifest.events,
         bytes=manifest.size,
-        at=exporter.clock.now(),
+        at=now,
         untyped=manifest.untyped,
+        made=plan.made,
+        oldest=(former.oldest or former.at) if former is not None and kept else None,
     )
-    archived = exporter.catalog.move(entry, State.ARCHIVED, expected=(State.ARCHIVING,), archive=facts)
+    ends = entry.state is State.ARCHIVING and not entry.marks.numbers
+    to = State.ARCHIVED if ends else entry.state
+    recorded = exporter.catalog.move(entry, to, expected=(entry.state,), archive=facts)
     objects.clear(make_progress_prefix(stream, label))
     remove_segments(exporter.work, segments)
-    return archived
+    return recorded
+
+
+def _collect_parts(segments: Sequence[Segment], exporter: Exporter) -> list[Part] | None:
+    """Read the noted files of segments; None if a note is missing, or has other files than the segment's record says."""
+    with exporter.pools(_READ_AT_ONCE) as pool:
+        noted = list(pool.map(lambda segment: segment.read_parts(exporter.objects), segments))
+    parts = [part for parts in noted for part in parts or ()]
+    events = sum(segment.memo.events for segment in segments)
+    return None if None in noted or events != sum(part.events for part in parts) else parts

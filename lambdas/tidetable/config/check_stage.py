@@ -13,6 +13,7 @@ from tidetable.config.bounds import KEY_ARN, MAX_BODY, check_bounds, find_repeat
 from tidetable.config.check_copies import check_regions
 from tidetable.config.model import Config, Stream
 from tidetable.names import name_lake_table
+from tidetable.periods import LONGEST
 
 # AWS raises the quota of tables to 10,000 at the most.
 MAX_QUOTA = 10_000
@@ -182,7 +183,9 @@ def _check_lake_names(config: Config) -> Iterator[str]:
 def check_keeping(config: Config, stream: str | None = None) -> Iterator[str]:
     """Yield the problems of ``[archive]``, or of a stream's own ``archive`` table."""
     policy = config.archive if stream is None else config.find_keeping(stream)
-    if stream is not None and policy == config.archive:
+    own = config.streams[stream] if stream is not None else None
+    retained = own is not None and own.archive_at == "close"
+    if stream is not None and policy == config.archive and not retained:
         return
     path = "archive" if stream is None else ".archive"
     for name in ("expire_after", "storage_class_after"):
@@ -192,11 +195,13 @@ def check_keeping(config: Config, stream: str | None = None) -> Iterator[str]:
     expires = policy.expire_after
     # 100 years: the day on which an archive expires must be a day of the calendar, which ends with the year 9999.
     yield from check_bounds(f"{path}.expire_after", expires, "0s", "36525d", '; "0s" keeps archives for ever')
-    if expires and expires <= config.lifecycle.delete_grace:
-        yield (
-            f"{path}.expire_after: {expires} is not more than lifecycle.delete_grace, {config.lifecycle.delete_grace}: an"
-            " archive would expire before its table is deleted"
-        )
+    kept: timedelta = config.lifecycle.delete_grace
+    why = f"lifecycle.delete_grace, {config.lifecycle.delete_grace}"
+    if own is not None and retained:
+        kept += own.retention * LONGEST[own.period]
+        why = f'retention and {why}, as archive_at = "close" writes the archive when the period closes'
+    if expires and expires <= kept:
+        yield f"{path}.expire_after: {expires} is not more than {why}: an archive would expire before its table is deleted"
     if policy.storage_class == "standard":
         return
     after = policy.storage_class_after

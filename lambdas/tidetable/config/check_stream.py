@@ -77,6 +77,11 @@ def _check_window(stream: Stream) -> Iterator[str]:
             f".retention: {stream.retention} {stream.period} periods end before events up to {stream.late} late have come;"
             f" raise retention to at least {-(-stream.late // shortest)} or lower late"
         )
+    if stream.archive_at == "close" and stream.on_expiry != "archive":
+        yield (
+            f'.archive_at: "close" needs on_expiry = "archive", not {stream.on_expiry!r}: the table of an archived period is'
+            " deleted after retention"
+        )
     yield from check_bounds(".ahead", stream.ahead, "0s", "1d", "; clocks that run further ahead are wrong")
     without = " periods; with 0, a period could begin without a table"
     yield from check_bounds(".premake", stream.premake, 1, 10, without)

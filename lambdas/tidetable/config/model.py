@@ -19,6 +19,7 @@ from tidetable.config.stage import (
     WorkPolicy,
 )
 from tidetable.config.stream import (
+    ArchiveAt,
     ArchivePolicy,
     ChangeStream,
     CloudEventsPolicy,
@@ -60,6 +61,7 @@ class Stream(Group, frozen=True, kw_only=True):
     ahead: Duration = Duration(minutes=5)
     retention: int
     on_expiry: OnExpiry = "archive"
+    archive_at: ArchiveAt = "expiry"
     removal: Removal = "keep"
     premake: int = 2
     replicas: tuple[str, ...] = ()

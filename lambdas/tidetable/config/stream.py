@@ -19,6 +19,7 @@ Beyond = Literal["refuse", "chunks", "s3"]
 ChangeKind = Literal["insert", "replace"]
 ChangeStream = Literal["none", "keys-only", "new-image", "old-image", "new-and-old-images"]
 OnExpiry = Literal["archive", "delete", "keep"]
+ArchiveAt = Literal["expiry", "close"]
 # A bucket has at most this many groups times fields. While the bucket is read, each sketch takes 9 KB of the
 # refresher's memory.
 MAX_CELLS = 100_000

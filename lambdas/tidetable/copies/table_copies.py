@@ -103,14 +103,14 @@ def find_lost_copies(config: Config, catalog: Catalog) -> Iterator[str]:
 
 
 def has_copies_made(entry: Entry, stream: Stream, now: datetime) -> bool:
-    """True if the entry's table gets copies: it has not expired, and its period was never archived."""
-    return entry.writable and entry.archive is None and not is_expired(entry, stream, now)
+    """True if the entry's table gets copies: it has not expired, and was not restored."""
+    return entry.writable and entry.keep_until is None and not is_expired(entry, stream, now)
 
 
 def lacks_copies(entry: Entry, stream: Stream) -> bool:
     """True if a copy that the entry's table should have is missing in the catalog."""
     wanted = set(entry.copies.replicas) & set(stream.replicas)
-    return entry.live and entry.archive is None and not wanted <= set(entry.copies.active)
+    return entry.live and entry.keep_until is None and not wanted <= set(entry.copies.active)
 
 
 def is_ending(entry: Entry, stream: Stream, now: datetime) -> bool:

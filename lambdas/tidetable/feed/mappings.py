@@ -27,7 +27,7 @@ RECORDS_STAY = timedelta(hours=24)
 # A mapping that somebody deleted or disabled is found after this time, even if no table has changed.
 LOOK_AGAIN = timedelta(hours=1)
 # The states of a period whose table exists, and takes no more events: its last records may still be unread.
-_CLOSED = frozenset({State.CLOSED, State.ARCHIVING, State.ARCHIVED})
+_CLOSED = frozenset({State.CLOSED, State.RETAINED, State.ARCHIVING, State.ARCHIVED})
 _THERE = _CLOSED | {State.CREATING, State.OPEN}
 
 

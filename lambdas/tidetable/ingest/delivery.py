@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tidetable.batch import Batch
 from tidetable.catalog import OPENING, Entry, find_entry_at
-from tidetable.catalog_steps import read_entries_at
+from tidetable.catalog_steps import read_entries_at, read_entry
 from tidetable.config import Config
 from tidetable.errors import CollectionFull, NotDrained, PutRefused, StoreUnavailable, TableMissing
 from tidetable.event_writing import Jitter, Writer
@@ -257,9 +257,17 @@ class Delivery:
                 text = f"{len(puts)} items of {self._stream} are still to be written: the time was up"
                 self._fates.wait_puts(puts, text, is_blocked=False)
                 return
-        if puts:
-            refusal = f"period {entry.period.label} of {self._stream} is {entry.state}: restore it, then replay"
-            self._fates.give_up({put.slot for put in puts}, refusal)
+        if not puts:
+            return
+        # The catalog was read before the transaction, and may have another state or other segments since.
+        present = entry
+        if entry.writable:
+            present = read_entry(self._ports.catalog, self._stream, entry.period) or entry
+        refusal = f"period {entry.period.label} of {self._stream} is {present.state}"
+        if present.writable:
+            self._fates.wait_puts(puts, f"{refusal} since a moment ago", is_blocked=False)
+        else:
+            self._fates.give_up({put.slot for put in puts}, f"{refusal}: restore it, then replay")
 
     def _transact(self, puts: list[Put], entry: Entry) -> list[Put]:
         """Write puts in one transaction or, if that is refused because of one of them, each in its own. Return the puts

@@ -9,7 +9,7 @@ from itertools import chain
 import msgspec
 from msgspec.structs import replace
 
-from tidetable.catalog import OPENING, Entry, State
+from tidetable.catalog import FENCED, OPENING, Entry
 from tidetable.forms.choose import choose_form
 from tidetable.ingest.batches import SentBatch
 from tidetable.ingest.context import RequestContext
@@ -90,9 +90,9 @@ def _admit(context: RequestContext, routed: Routed, entry: Entry, numbers: Seque
             where = f"period {entry.period.label} of {entry.stream}, which has {batch.times[number]},"
             batch.reject(number, "too_old", f"{where} is {entry.state}: restore it first")
         return ()
-    if entry.state is State.CLOSED:
+    if entry.state in FENCED:
         # If `late` was raised, a closed table takes events again, while an archive that began before may scan it. So the
-        # events are queued: the drain writes each event on condition that the table is not archived.
+        # events are queued: the drain writes each event in a transaction with the state of the table.
         routed.waiting += numbers
         return ()
     if entry.is_open(context.now):

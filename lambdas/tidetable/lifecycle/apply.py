@@ -41,7 +41,7 @@ def apply(action: actions.Action, run: LifecycleRun, now: datetime) -> None:
         case actions.Close():
             run.catalog.move(entry, State.CLOSED, expected=(State.CREATING, State.OPEN, State.CLOSED))
         case actions.Archive():
-            _archive_period(entry, run)
+            _archive_period(entry, run, retain=action.retain)
         case actions.Delete():
             _delete_tables(action, run, now)
 
@@ -164,12 +164,12 @@ def _await_units(entry: Entry, run: LifecycleRun) -> None:
     )
 
 
-def _archive_period(entry: Entry, run: LifecycleRun) -> None:
+def _archive_period(entry: Entry, run: LifecycleRun, *, retain: bool) -> None:
     _await_units(entry, run)
     within = run.remaining()
     if within < _ARCHIVE_SECONDS:
         raise NotReady("the time of this run is up; a later one archives it")
-    run.archiver.archive(entry.stream, entry.period.label, within=within)
+    run.archiver.archive(entry.stream, entry.period.label, within=within, retain=retain)
 
 
 def _delete_tables(action: actions.Delete, run: LifecycleRun, now: datetime) -> None:

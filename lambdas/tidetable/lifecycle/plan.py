@@ -8,15 +8,17 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from tidetable.catalog import OPENING, Entry, State
+from tidetable.catalog import FENCED, OPENING, Entry, State
 from tidetable.config import Config, Stream
 from tidetable.copies.table_copies import DeleteCopy, fit_copies, record_regions
 from tidetable.expiry import (
+    AGAIN,
     MARKS_AWAITED,
     compute_closing,
     compute_deletion,
     compute_entry_expiry,
     is_closed,
+    is_due_at_close,
     is_expired,
 )
 from tidetable.ladder import RAISED, Level, choose_level, find_next_decrease, is_past
@@ -110,7 +112,7 @@ class _StreamPlan:
         opened = find_opening(entry.period, self.observed.backfills)
         if opened is None:
             return
-        if entry.opened == opened and entry.state is not State.CLOSED:
+        if entry.opened == opened and entry.state not in FENCED:
             return
         until = f"a backfill asks for it until {to_text(opened.until)}"
         if entry.writable:
@@ -123,7 +125,8 @@ class _StreamPlan:
         stream, now, observed = self.stream, self.now, self.observed
         closes = is_closed(entry.period, stream, now) and entry.state in OPENING and not entry.is_open(now)
         marked = entry.table in observed.marked
-        ending = list(self._plan_ending(entry, marked=marked)) if is_expired(entry, stream, now) else []
+        expired = is_expired(entry, stream, now)
+        ending = list(self._plan_ending(entry, marked=marked) if expired else self._plan_retaining(entry))
         stuck = _find_stuck(entry, table, now)
         if stuck is not None:
             # Actions that change only the catalog are still planned. A deletion is planned, too: DynamoDB deletes a
@@ -131,7 +134,7 @@ class _StreamPlan:
             yield stuck
             ending = [action for action in ending if not isinstance(action, actions.Archive)]
         elif table is not None:
-            yield from self._plan_settings(entry, table, ends=bool(ending))
+            yield from self._plan_settings(entry, table, ends=expired and bool(ending))
         if closes:
             yield _plan_closing(entry, stream)
         yield from ending
@@ -174,6 +177,16 @@ class _StreamPlan:
         grace_over = compute_deletion(archived, policy) <= self.now if archived is not None else not policy.delete_grace
         if policy.delete_expired and grace_over:
             yield actions.Delete(entry, f"{since}; once its archive is verified", unarchived=False)
+
+    def _plan_retaining(self, entry: Entry) -> Iterator[actions.Action]:
+        """Archive a closed table that answers on until it expires; and its segments again that got a write since then."""
+        facts, marked = entry.archive, len(entry.marks.numbers)
+        if is_due_at_close(entry, self.stream, self.now):
+            yield actions.Archive(entry, "it has closed; its stream says archive_at = close", retain=True)
+        elif entry.state is not State.RETAINED or entry.is_retained or facts is None:
+            return
+        elif not entry.has_all_segments or self.now >= facts.at + AGAIN:
+            yield actions.Archive(entry, f"writes came after its archive, into {marked} segments", retain=True)
 
     def _is_given_up(self, entry: Entry) -> bool:
         """True if the policy says that the entry's table will be deleted without an archive."""

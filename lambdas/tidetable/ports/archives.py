@@ -17,8 +17,9 @@ from tidetable.events import Event
 class Archiver(Protocol):
     """Archives one period: writes it to S3, reads it back and compares it."""
 
-    def archive(self, stream: str, label: str, *, within: float) -> None:
-        """Archive the period and mark the catalog; wait at most ``within`` seconds.
+    def archive(self, stream: str, label: str, *, within: float, retain: bool = False) -> None:
+        """Archive the period and mark the catalog; wait at most ``within`` seconds. The table answers on, if it is to
+        ``retain``.
 
         The call may be repeated at any time. ArchiveFailed says why it failed. ArchiveBusy says that the archive is
         still being written.

@@ -230,7 +230,8 @@ class EventStore(Protocol):
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None, total: Written | None = None) -> Transacted:
         """Write all of these puts or none of them; add the write units that they consumed to ``total``.
 
-        With an ``entry``, write only while the catalog says that it is writable. It raises TableMissing,
+        With an ``entry``, write only while the catalog says that it is writable. If it is retained, the catalog must
+        still say so, and the same transaction marks the segments that the puts change. It raises TableMissing,
         CollectionFull, PutRefused, or StoreUnavailable. After StoreUnavailable, nobody knows if the puts were written.
         """
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol, Unpack
 
 from tidetable.catalog import Backfill, Entry, EntryFacts, Horizon, RecordedPolicy, SeenTable, State
+from tidetable.segmentation import Segmentation
 
 # A page of events needs few entries. These take about 2 read units: an entry has about 500 bytes.
 WALKED_AT_ONCE = 16
@@ -68,6 +69,12 @@ class Catalog(CatalogReader, Protocol):
         """Change an entry's state and these facts, and return it; StaleEntry if its state is not ``expected``.
 
         A period that is restored is noted as far, and one that is deleted is not any more, by the same transaction.
+        """
+
+    def begin_segments(self, entry: Entry, to: State, segments: Segmentation) -> Entry | None:
+        """Change an entry's state, record the segments that are begun, and remove its marks. Return the entry.
+
+        None if another run has changed the state, or a write has marked a segment, since the entry was read.
         """
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
-from tidetable.catalog import State
+from tidetable.catalog import FENCED
 from tidetable.errors import CollectionFull, PutRefused, TableMissing
 from tidetable.events import Item
 from tidetable.forms.field_columns import DATA, FieldColumns, make_columns
@@ -136,7 +136,7 @@ def _make_puts(
     content = Bucket(definition, sketches)
     content.add(columns.where(flags))
     entry = find_table(definition, bucket, services)
-    if entry.state is State.CLOSED:
+    if entry.state in FENCED:
         raise BucketBlocked(f"period {entry.period.label} of {entry.stream} may be archived at any moment")
     present = read_present(entry, bucket, services)
     held = {place: text for place, (event, text) in present.events.items() if not is_removed(event)}

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from tidetable.batch import Batch
-from tidetable.catalog import Entry, State, find_entry_at
+from tidetable.catalog import FENCED, Entry, find_entry_at
 from tidetable.errors import PutRefused, TableThrottled
 from tidetable.events import Event, Item
 from tidetable.exact_json import decode_json
@@ -131,7 +131,7 @@ def write_cells(
         if place not in places and not is_removed(event) and _is_of(definition, event)
     ]
     puts = make_cell_puts([*cells, *removals], entry, present, read_at, services)
-    if entry.state is State.CLOSED:
+    if entry.state in FENCED:
         _write_transactions(puts, entry, services)
     else:
         for first in range(0, len(puts), _AT_ONCE):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tidetable.catalog import Entry, Opening, State
+from tidetable.catalog import FENCED, Entry, Opening, State
 from tidetable.config import Autoscaling, TableClass
 from tidetable.ladder import Level
 from tidetable.ports import TableSpec
@@ -55,11 +55,11 @@ class Reopen(Action, name="reopen", rank=2):
 
     @property
     def state(self) -> State:
-        """The period's new state. A closed period becomes open, so that nobody archives it meanwhile.
+        """The period's new state. A closed or retained period becomes open, so that nobody archives it meanwhile.
 
         A period whose table is still being made keeps its state: the action that makes the table opens it.
         """
-        return State.OPEN if self.entry.state is State.CLOSED else self.entry.state
+        return State.OPEN if self.entry.state in FENCED else self.entry.state
 
 
 class Unscale(Action, name="unscale", rank=3):
@@ -93,8 +93,11 @@ class Close(Action, name="close", rank=8):
     """Mark a table as closed, because its period has left the writable window."""
 
 
+@dataclass(frozen=True)
 class Archive(Action, name="archive", rank=9):
-    """Write the table to S3, read it back and compare."""
+    """Write the table to S3, read it back and compare. A table that is to ``retain`` answers on."""
+
+    retain: bool = False
 
 
 @dataclass(frozen=True)
