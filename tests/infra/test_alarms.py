@@ -37,7 +37,7 @@ ALARMS: dict[str, tuple[str, str, str, str, int, int, str, str]] = {
     "DeadLetters": (SQS, "ApproximateNumberOfMessagesVisible", "IngestDeadLetters", "Maximum", 60, 1, ">= 1", "fine"),
     # AWS leaves messages that were received three times out of the queue's own metric: the drain measures them.
     "OverflowOld": (OWN, "OldestMessage", "tidetable-dev-drain", "Maximum", 300, 1, ">= 3600", "fine"),
-    "OverflowUnread": (OWN, "DrainStopped", "tidetable-dev-lifecycle", "Sum", 300, 1, ">= 1", "fine"),
+    "OverflowUnread": (OWN, "DrainStopped", "tidetable-dev-lifecycle", "Sum", 900, 1, ">= 1", "fine"),
     "OverflowSaved": (OWN, "OldestMessage", "tidetable-dev-drain", "Maximum", 300, 1, ">= 86400", "fine"),
     # A run that is killed measures nothing: its messages would be seen as dead letters only, half a day later.
     "DrainFailing": (LAMBDA, "Errors", "drain", "Sum", 300, 3, ">= 1", "fine"),

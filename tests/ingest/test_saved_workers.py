@@ -15,6 +15,7 @@ from tidetable.ingest.overflow import Wake, encode_message, encode_wake, read_wa
 from tidetable.ingest.saved import drain_saved, take_messages
 from tidetable.ingest.saved_names import SavedMessage
 from tidetable.ingest.saving import Received
+from tidetable.large.sweep_ports import Stored
 from tidetable.layout import Key
 from tidetable.ports import Blob
 from tidetable.remaining import limit_time
@@ -239,3 +240,26 @@ def test_a_run_writes_what_it_has_read_before_it_reads_on() -> None:
     run = stage.drain_saved()
     assert run.events >= 500
     assert len(list_saved(stage)) == 1_000 - run.events
+
+
+@pytest.mark.parametrize(
+    ("events", "size", "groups"),
+    [
+        (1, 100, [200, 200, 100]),
+        (2_500, 100, [4] * 125),
+        (2_501, 100, [3] * 166 + [2]),
+        (1, 100_000, [10] * 50),
+        (1, 100_001, [9] * 55 + [5]),
+        # An object that is too large for a group is a group.
+        (10_001, 5_000_000, [1] * 500),
+    ],
+)
+def test_what_is_read_together_fits_into_memory(events: int, size: int, groups: list[int]) -> None:
+    names = [SavedMessage(NOON + timedelta(seconds=number), "s", events, "m").key for number in range(500)]
+    objects = saved_lists.StreamObjects("s", [Stored(name, size, NOON) for name in names], 0, 1)
+    lengths, taken = list[int](), list[str]()
+    while objects:
+        group = objects.take_group()
+        lengths.append(len(group))
+        taken += [found.key for found in group]
+    assert (lengths, taken) == (groups, names)

@@ -12,8 +12,9 @@ from tidetable.large.sweep_ports import Store, Stored
 
 # AWS: a page of a list has 1,000 keys.
 LISTED = 1_000
-# So many events of a stream are written together, and so many objects are read before that.
-_TURN_EVENTS, _TURN_OBJECTS = 10_000, 200
+# So many events of a stream are written together, of so many objects. The bytes are compressed: a MB may be ten of JSON,
+# and some hundred as objects of Python.
+_TURN_EVENTS, _TURN_OBJECTS, _TURN_BYTES = 10_000, 200, 1_000_000
 
 
 def list_objects(store: Store) -> Mapping[str, Sequence[Stored]]:
@@ -60,11 +61,11 @@ class StreamObjects:
 
     def take_group(self) -> Sequence[Stored]:
         """Take the objects that are written together."""
-        group = [self._waiting.popleft()]
-        total = count_backlog(group).events
+        group, events, size = list[Stored](), 0, 0
         while self._waiting and len(group) < _TURN_OBJECTS:
-            total += count_backlog([self._waiting[0]]).events
-            if total > _TURN_EVENTS:
+            first = count_backlog([self._waiting[0]])
+            events, size = events + first.events, size + first.bytes
+            if group and (events > _TURN_EVENTS or size > _TURN_BYTES):
                 break
             group.append(self._waiting.popleft())
         return group

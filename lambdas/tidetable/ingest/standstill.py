@@ -22,8 +22,9 @@ from tidetable.large.shrink import LargeValueServices
 from tidetable.ports import Clock, Overflow, Pools
 from tidetable.remaining import Remaining
 
-# AWS: a request receives ten messages. So many are saved at the same time.
-BATCH = 10
+# AWS: a request receives ten messages. Four are saved at the same time: a message of one large event is 4 MB of JSON, which
+# takes some 40 MB while it is saved, and the function has 512.
+BATCH, _AT_ONCE = 10, 4
 # A run receives no further messages with less time.
 _BATCH_SECONDS = 20.0
 
@@ -93,7 +94,7 @@ def watch_drain(ports: Watch, remaining: Remaining) -> WatchReport:
 def _save_messages(queue: WaitingMessages, ports: Watch, remaining: Remaining, problems: list[str]) -> int:
     """Save messages until no more are received; return the number of their events, and add why messages are left."""
     saved = 0
-    with ports.pools(BATCH) as pool:
+    with ports.pools(_AT_ONCE) as pool:
         try:
             while remaining() >= _BATCH_SECONDS and (batch := queue.receive()):
                 save = partial(_save_taken, queue=queue, ports=ports, now=ports.clock.now(), problems=problems)
