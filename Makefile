@@ -152,6 +152,7 @@ bench: develop $(JAR) ## hot paths, suffixes and the bill, each against a named 
 	$(PY) -m bench.notes
 	$(PY) -m bench.rollups
 	$(PY) -m bench.listings
+	$(PY) -m bench.long_listings
 	$(PY) -m bench.cold
 	$(PY) -m bench.query
 	$(PY) -m bench.past

@@ -67,6 +67,7 @@ def acknowledge_findings(scope: IConstruct, common: Common, bucket: s3.IBucket, 
         f"IAM5[Resource::{objects}/large/*]": "Large values, under the one prefix that they use",
         f"IAM5[Resource::{objects}/overflow/*]": "Messages too large for their queue, under their one prefix",
         f"IAM5[Resource::{objects}/saved/*]": "Messages too old for their queue, under their one prefix",
+        f"IAM5[Resource::{objects}/listings/*]": "Names of listings between two pages, under their one prefix",
     }
     if parts is not None and common.config.has_had_copies:
         for place in (*common.config.replicas, "*"):

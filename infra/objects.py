@@ -12,9 +12,10 @@ from constructs import Construct
 from .function import Function
 from .kms import READS, WRITES, make_key_statements
 
-# Prefixes of the bucket: archives, large values, messages that were too large for their queue, and events that wait without
-# a limit of time. The last have no rule that deletes them: they are acknowledged events that no table has yet.
-ARCHIVES, LARGE, OVERFLOW, SAVED = "stream=", "large/", "overflow/", "saved/"
+# Prefixes of the bucket: archives, large values, messages that were too large for their queue, events that wait without a
+# limit of time, and the names of listings between two pages. Nothing deletes waiting events by a rule: they are
+# acknowledged events that no table has yet.
+ARCHIVES, LARGE, OVERFLOW, SAVED, LISTINGS = "stream=", "large/", "overflow/", "saved/", "listings/"
 
 
 class Objects(Construct):

@@ -6,7 +6,7 @@ from constructs import Construct
 
 from .copies import Copied
 from .function import Common, Function
-from .objects import ARCHIVES, LARGE
+from .objects import ARCHIVES, LARGE, LISTINGS
 from .storage import Storage
 from .tables import allow_tables
 
@@ -21,9 +21,13 @@ class Query(Construct):
         self.variables = storage.variables | {"TIDETABLE_ARCHIVE_READER_FUNCTION": self.reader.function_name}
         self.function = Function(self, "Function", common, "query", self.variables)
         allow_tables(self.function, common, ["Query", "GetItem", "BatchGetItem", "DescribeTable"])
-        storage.allow_objects(self.function, ["GetObject"], LARGE)
-        storage.allow_listing(self.function, LARGE)
-        # A reader has no copy of the rollups' state.
-        states = [storage.rollups.table_arn] if isinstance(storage, Storage) else []
-        self.function.allow_actions("dynamodb", ["Query"], storage.catalog.table_arn, *states)
+        storage.allow_catalog(self.function, "Query")
+        prefixes = [LARGE]
+        if isinstance(storage, Storage):
+            # A reader has no copy of the rollups' state, so it answers no listings.
+            storage.allow_rollups(self.function, "Query")
+            storage.allow_objects(self.function, ["PutObject"], LISTINGS)
+            prefixes.append(LISTINGS)
+        storage.allow_objects(self.function, ["GetObject"], *prefixes)
+        storage.allow_listing(self.function, *prefixes)
         self.function.allow_actions("lambda", ["InvokeFunction"], self.reader.function_arn)

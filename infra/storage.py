@@ -16,13 +16,17 @@ from tidetable.names import name_rollups_table
 from .function import Function
 from .kms import WRITES, find_customer_key, make_key_statements
 from .naming import name_archive_bucket, name_catalog_table, name_log_bucket
-from .objects import ARCHIVES, LARGE, OVERFLOW, SAVED, Objects
+from .objects import ARCHIVES, LARGE, LISTINGS, OVERFLOW, SAVED, Objects
 
 # S3 keeps messages that were too large for the overflow queue for this number of days. The message that refers to such
 # an object waits for up to 14 days, may be a dead letter for 14 more days, and may be replayed on the last of these
 # days: then both times begin again.
 _OVERFLOW_DAYS = 60
 _OVERFLOW_RULE = s3.LifecycleRule(prefix=OVERFLOW, expiration=Duration.days(_OVERFLOW_DAYS))
+# Names of listings count for 15 minutes. A day is the shortest time that S3 knows.
+_LISTINGS_RULE = s3.LifecycleRule(
+    prefix=LISTINGS, expiration=Duration.days(1), noncurrent_version_expiration=Duration.days(1)
+)
 _CLASSES = {
     "infrequent-access": s3.StorageClass.INFREQUENT_ACCESS,
     "intelligent-tiering": s3.StorageClass.INTELLIGENT_TIERING,
@@ -95,7 +99,8 @@ class Storage(Objects):
         if not isinstance(bucket, s3.Bucket):
             Annotations.of(self).add_info(
                 f"The bucket is imported, so its rules are yours: let objects under {OVERFLOW} expire after {_OVERFLOW_DAYS}"
-                " days, and apply [archive] expire_after and storage_class, as docs/start/own-app.md says."
+                f" days and those under {LISTINGS} after 1 day,"
+                " and apply [archive] expire_after and storage_class, as docs/start/own-app.md says."
             )
             return
         for prefix in (ARCHIVES, LARGE, OVERFLOW, SAVED):
@@ -104,8 +109,13 @@ class Storage(Objects):
                 abort_incomplete_multipart_upload_after=Duration.days(1),
                 noncurrent_version_expiration=Duration.days(30),
             )
-        for rule in (_OVERFLOW_RULE, *make_archive_rules(config)):
-            bucket.add_lifecycle_rule(prefix=rule.prefix, expiration=rule.expiration, transitions=rule.transitions)
+        for rule in (_OVERFLOW_RULE, _LISTINGS_RULE, *make_archive_rules(config)):
+            bucket.add_lifecycle_rule(
+                prefix=rule.prefix,
+                expiration=rule.expiration,
+                noncurrent_version_expiration=rule.noncurrent_version_expiration,
+                transitions=rule.transitions,
+            )
 
     def _make_bucket(self, stage: str, config: Config) -> s3.Bucket:
         keeps = config.storage.removal == "keep"
@@ -144,6 +154,7 @@ class Storage(Objects):
                     expired_object_delete_marker=True,
                 ),
                 _OVERFLOW_RULE,
+                _LISTINGS_RULE,
                 *make_archive_rules(config),
             ],
         )

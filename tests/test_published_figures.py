@@ -172,6 +172,10 @@ OF_A_STAGE = {
     "latest_silent_requests",
     "latest_alone_requests",
     "latest_packs_requests",
+    "listing_90_days_units_page_1",
+    "listing_90_days_units_page_100",
+    "listing_10_years_units_page_1",
+    "listing_10_years_units_page_100",
     "plain_parts_seconds_of_slowest_of_16",
 }
 

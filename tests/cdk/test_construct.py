@@ -145,7 +145,7 @@ def test_an_own_bucket_takes_the_place_of_the_stages_with_rules_for_its_prefixes
     found = synthesise(stack)
     (id,) = found.all(BUCKET)
     rules = found.all(BUCKET)[id]["LifecycleConfiguration"]["Rules"]
-    assert {rule["Prefix"] for rule in rules} <= {"stream=", "large/", "overflow/", "saved/"}
+    assert {rule["Prefix"] for rule in rules} <= {"stream=", "large/", "overflow/", "saved/", "listings/"}
     assert {"Prefix": "overflow/", "ExpirationInDays": 60, "Status": "Enabled"} in rules
     aborts = [rule["Prefix"] for rule in rules if "AbortIncompleteMultipartUpload" in rule]
     assert sorted(aborts) == ["large/", "overflow/", "saved/", "stream="]

@@ -23,7 +23,7 @@ OWN, FOREIGN = "tidetable-local.probe.2020-01-01", "tidetable-prod.quakes.2020-0
 ALIKE, CATALOG, OTHER_CATALOG = "tidetable-local2.probe.2020-01-01", "tidetable-local-catalog", "tidetable-prod-catalog"
 STATE, OTHER_STATE = "tidetable-local-rollups", "tidetable-prod-rollups"
 TABLES = (OWN, FOREIGN, ALIKE, CATALOG, OTHER_CATALOG, STATE, OTHER_STATE)
-PREFIXES = ("stream=probe/", "large/stream=probe/", "overflow/", "saved/", "elsewhere/", "streams/")
+PREFIXES = ("stream=probe/", "large/stream=probe/", "overflow/", "saved/", "listings/probe/", "elsewhere/", "streams/")
 # Not the code: "denied" is also what the tags of a table are that is not there.
 DENIED = "no identity-based policy allows"
 RECONCILE = {
@@ -57,7 +57,10 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
     "query": (
         {"Query", "GetItem", "BatchGetItem", "DescribeTable"},
         {"Query"},
-        {"large/stream=probe/": {"GetObject", "ListBucket"}},
+        {
+            "large/stream=probe/": {"GetObject", "ListBucket"},
+            "listings/probe/": {"PutObject", "GetObject", "ListBucket"},
+        },
     ),
     "lifecycle": (
         *(RECONCILE, ENTRIES | {"GetItem"}),

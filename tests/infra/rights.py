@@ -32,7 +32,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
     "query": (
         {"dynamodb:Query", "dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:DescribeTable"},
         {"dynamodb:Query"},
-        {"s3:GetObject", "s3:ListBucket"},
+        {"s3:GetObject", "s3:PutObject", "s3:ListBucket"},
     ),
     "lifecycle": (RECONCILE, ENTRIES | {"dynamodb:GetItem"}, {"s3:GetObject", "s3:ListBucket", "s3:PutObject"}),
     "deployment": (

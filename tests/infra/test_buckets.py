@@ -51,6 +51,12 @@ def test_the_rules_of_the_archives_bucket_are_these(dev: Template) -> None:
             "Status": "Enabled",
         },
         {"ExpirationInDays": 60, "Prefix": "overflow/", "Status": "Enabled"},
+        {
+            "ExpirationInDays": 1,
+            "NoncurrentVersionExpiration": {"NoncurrentDays": 1},
+            "Prefix": "listings/",
+            "Status": "Enabled",
+        },
     ]
 
 
@@ -67,7 +73,9 @@ def test_the_owner_of_an_imported_bucket_is_told_which_rules_it_needs() -> None:
     stack = Stack(App(), "Shop")
     config = parse(f"[streams.a]\n{STREAM}")
     Storage(stack, "Storage", stage="prod", config=config, bucket=s3.Bucket.from_bucket_name(stack, "Own", "shop"))
-    told = assertions.Match.string_like_regexp("let objects under overflow/ expire after 60 days")
+    told = assertions.Match.string_like_regexp(
+        "under overflow/ expire after 60 days and those under listings/ after 1 day"
+    )
     assert len(assertions.Annotations.from_stack(stack).find_info("*", told)) == 1
 
 

@@ -118,7 +118,7 @@ def test_every_function_uses_keys_through_a_service_only() -> None:
 @pytest.mark.parametrize(
     "name, prefixes",
     [
-        ("query", ["large/*"]),
+        ("query", ["large/*", "listings/*"]),
         ("feed", ["large/*"]),
         ("refresher", ["large/*"]),
         ("drain", ["overflow/*", "saved/*"]),

@@ -114,6 +114,12 @@ def test_the_apps_bucket_has_rules_for_the_prefixes_of_the_stage_alone(shop: Sho
     assert bucket["LifecycleConfiguration"]["Rules"] == [
         *(cleaned | {"Prefix": prefix} for prefix in ("stream=", "large/", "overflow/", "saved/")),
         {"ExpirationInDays": 60, "Prefix": "overflow/", "Status": "Enabled"},
+        {
+            "ExpirationInDays": 1,
+            "NoncurrentVersionExpiration": {"NoncurrentDays": 1},
+            "Prefix": "listings/",
+            "Status": "Enabled",
+        },
         *(archived | {"Prefix": f"stream={name}/"} for name in ("quakes", "stations", "reports", "quakes-hours")),
     ]
     assert shop.template.functions()["lifecycle"]["Environment"]["Variables"]["TIDETABLE_ARCHIVE_BUCKET"] == {"Ref": id}

@@ -142,9 +142,10 @@ class Answer(ABC):
             from tidetable.query.local import show_rest  # imported only when it is needed
 
             rest = show_rest(rest, self.tz)
-        return {**rest, "sources": self._list_sources()} if self.shows_sources else rest
+        return {**rest, "sources": self.list_sources()} if self.shows_sources else rest
 
-    def _list_sources(self) -> list[dict[str, Any]]:
+    def list_sources(self) -> list[dict[str, Any]]:
+        """Describe the sources, each once."""
         sources: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         for scan in self.sources:
             entry, (source, index) = scan.entry, scan.source

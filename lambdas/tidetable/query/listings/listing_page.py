@@ -25,12 +25,16 @@ _KINDS: dict[str, Kind] = {
 
 @dataclass(slots=True, kw_only=True)
 class Listed(ComputedRows):
-    """A page of names or values. ``name`` is the kind of the listing. ``places`` are the places of its rows in order."""
+    """A page of names or values. ``name`` is the kind of the listing. ``places`` are the places of its rows in order.
+
+    ``earlier`` are the sources that were read for earlier pages.
+    """
 
     name: str
     listing: Listing
     reader: Reader
-    places: Sequence[Place]
+    places: Sequence[Place] = ()
+    earlier: Sequence[dict[str, Any]] = ()
     # A value may be as long as an item, so a page may be too large for an answer.
     bounded = False
     times = ("first", "last")
@@ -39,6 +43,23 @@ class Listed(ComputedRows):
     @property
     def columns(self) -> Sequence[str]:
         return _COLUMNS[self.name]
+
+    def list_sources(self) -> list[dict[str, Any]]:
+        """Describe the sources of this page and of the pages before it, each once."""
+        sources = [*self.earlier, *ComputedRows.list_sources(self)]
+        return list({tuple(source.items()): source for source in sources}.values())
+
+    def show(self, names: Sequence[tuple[Place, NameRecord]], listing: Listing, *, has_more: bool) -> Listed:
+        """Return the page with these names, and with the cursor of the listing if there are more."""
+        places = [place for place, _ in names]
+        following = listing.make_cursor(places[-1] if places else listing.place) if has_more else None
+        return replace(
+            self,
+            rows=[_show_row(listing, record) for _, record in names],
+            places=places,
+            listing=listing,
+            next=None if following is None else self.reader.seal.seal(following),
+        )
 
     def cut_to(self, count: int) -> Listed | None:
         """Cut the page to its first rows, with the cursor that continues after them."""
@@ -49,7 +70,7 @@ class Listed(ComputedRows):
         return replace(self, rows=self.rows[:count], places=places, next=following)
 
 
-def show_row(listing: Listing, record: NameRecord) -> dict[str, Any]:
+def _show_row(listing: Listing, record: NameRecord) -> dict[str, Any]:
     """Show a name or value as a row."""
     first, last = record.earliest, record.latest
     times = dict(zip(_TIMES, (first.first, first.within, last.last, last.within), strict=True))

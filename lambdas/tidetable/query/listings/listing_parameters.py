@@ -40,6 +40,17 @@ class Place(NamedTuple):
     head: Decimal | str
     hash: str = ""
 
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """The place as texts, for a cursor."""
+        return self.kind, str(self.head), self.hash
+
+    @classmethod
+    def parse(cls, texts: tuple[str, str, str]) -> Place:
+        """Read ``texts``."""
+        kind, head, hash = texts
+        return cls(kind, Decimal(head) if kind == "number" else head, hash)
+
 
 def find_place(value: Any) -> Place | None:
     """Find the place of a value; None if the value is not plain."""
@@ -61,7 +72,8 @@ class Listing(QueryBased, msgspec.Struct, frozen=True, array_like=True, tag="lis
     """A list of the series, of the fields of data, or of the values of a ``field`` that the events of a range have.
 
     ``query`` has the range. If the listing is ``whole``, the rollups decide where the range begins. Only texts that
-    begin with ``prefix`` are listed. ``after`` is the place where an earlier page ended; it has numbers as text.
+    begin with ``prefix`` are listed. ``after`` is the place where an earlier page ended; it has numbers as text. ``kept``
+    is the name of the object with the names that an earlier page found; empty if there is none.
     """
 
     query: Query
@@ -71,18 +83,16 @@ class Listing(QueryBased, msgspec.Struct, frozen=True, array_like=True, tag="lis
     whole: bool = False
     after: tuple[str, str, str] | None = None
     limit: int = DEFAULT_LIMIT
+    kept: str = ""
 
     @property
     def place(self) -> Place | None:
         """The place where an earlier page ended."""
-        if self.after is None:
-            return None
-        kind, head, hash = self.after
-        return Place(kind, Decimal(head) if kind == "number" else head, hash)
+        return None if self.after is None else Place.parse(self.after)
 
-    def make_cursor(self, place: Place) -> Listing:
-        """Make the listing for a cursor, with the place where its page ended."""
-        return msgspec.structs.replace(self, limit=0, after=(place.kind, str(place.head), place.hash))
+    def make_cursor(self, place: Place | None) -> Listing:
+        """Make the listing for a cursor, with the place where its page ended; None if it had no row yet."""
+        return msgspec.structs.replace(self, limit=0, after=None if place is None else place.texts)
 
     @property
     def needed(self) -> str | None:

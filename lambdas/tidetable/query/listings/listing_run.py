@@ -1,12 +1,13 @@
 """Compute listings from cells of rollups or, for the rest of the range, from events.
 
-Each page reads its whole range, because cells are in the order of time. Memory holds only the names of one page,
-however many the range has.
+A page reads its whole range, because cells are in the order of time, and keeps the names for the pages after it
+(``kept``). Memory holds at most ``MOST_NAMES`` names and half as many more, however many the range has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -15,20 +16,21 @@ import msgspec
 
 from tidetable.config import Stream
 from tidetable.durations import Duration
-from tidetable.forms.field_columns import DATA, FieldColumns
+from tidetable.forms.field_columns import DATA
 from tidetable.ports import RollupState, Tables
 from tidetable.ports.rollups import Span
 from tidetable.problems import ProblemError, refuse_request
 from tidetable.query.batches import TimeUp
 from tidetable.query.indexed_series import Stretch
-from tidetable.query.listings.listing_page import Listed, show_row
+from tidetable.query.listings.kept import MOST_NAMES, KeptNames, find_kept, is_worth_keeping
+from tidetable.query.listings.listing_page import Listed
 from tidetable.query.listings.listing_parameters import Listing, find_place, refuse_unrolled
 from tidetable.query.listings.names import NameCollector, SeenTimes
-from tidetable.query.listings.sightings import list_of_cells, list_of_events, make_widener
-from tidetable.query.model import Query, Reader
+from tidetable.query.listings.sightings import CellReader, list_of_events, make_widener
+from tidetable.query.model import Cost, Query, Reader
 from tidetable.query.read import read_again
 from tidetable.query.rollup_sources import choose_by_state, list_definitions
-from tidetable.query.scans import find_visible_gaps
+from tidetable.query.scans import Gap, find_visible_gaps
 from tidetable.query.sections import Choice, Section, SectionReader
 from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
@@ -45,37 +47,76 @@ from tidetable.times import to_text
 def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Listed:
     """Answer a page of a listing.
 
-    Raises ProblemError if no rollup can answer it, or if reading its range takes too long.
+    If the time is up before its range is read, the page has no rows, and its cursor goes on. Raises ProblemError if no
+    rollup can answer it, or if the time is not enough to go on.
     """
     listing = _resolve_range(listing, stream, reader, now)
+    kept = find_kept(listing, reader, now)
+    if kept is not None and kept.reached is None:
+        page = _show_kept(listing, kept, reader)
+        if page is not None:
+            return page
+        kept = None
+    part = listing if kept is None or kept.reached is None else _begin_at(listing, kept.reached)
 
     def read(chosen: tuple[Choice, list[Definition]], forgiving: bool) -> Listed:
         choice, versions = chosen
         session = ReadSession(reader, remaining, forgiving)
-        run = _Run(listing, stream, session)
+        run = _Run(part, stream, session, kept)
         if reader.access.series_prefix:
             run.widen = make_widener(versions)
-        run.read_sections(choice.sections)
-        names = run.names.list_sorted()
-        shown = names[: listing.limit]
-        has_more = len(names) > len(shown) or run.names.has_dropped
-        return Listed(
-            name=listing.kind,
-            rows=[show_row(listing, record) for _, record in shown],
-            next=reader.seal.seal(listing.make_cursor(shown[-1][0])) if has_more else None,
-            gaps=find_visible_gaps([*choice.gaps, *session.gaps], now),
-            cost=session.cost,
-            sources=list(session.sources.values()),
-            data_losses=session.hidden_losses,
-            stream=listing.stream,
-            # The rollups, not the request, may decide where the range begins.
-            extras={"from": to_text(listing.query.start), "to": to_text(listing.query.end)},
-            listing=listing,
-            reader=reader,
-            places=[place for place, _ in shown],
-        )
+        stopped = run.read_sections(choice.sections)
+        gaps = dict.fromkeys([*(kept.gaps if kept else ()), *choice.gaps, *session.gaps])
+        page = _make_page(listing, reader, session.cost, find_visible_gaps(gaps, now), kept)
+        page.sources, page.data_losses = list(session.sources.values()), session.hidden_losses
+        names, is_whole = run.names.list_sorted(), not run.names.has_dropped
+        shown = [] if stopped else names[: listing.limit]
+        if stopped is None and is_whole and len(shown) == len(names):
+            return page.show(shown, listing, has_more=False)
+        name = ""
+        if not listing.query.consistent and (stopped or kept or is_worth_keeping(session.cost, reader)):
+            found = KeptNames(now, reader.access.series_prefix, stopped, is_whole, list(page.gaps), page.list_sources())
+            name = found.put(names, listing, reader)
+            session.cost.requests += 1
+        if stopped and not name:
+            raise _refuse_slow()
+        return page.show(shown, msgspec.structs.replace(listing, kept=name), has_more=True)
 
-    return read_again(partial(_choose_sections, listing, stream, reader), read, consistent=listing.query.consistent)
+    return read_again(partial(_choose_sections, part, stream, reader), read, consistent=listing.query.consistent)
+
+
+def _show_kept(listing: Listing, kept: KeptNames, reader: Reader) -> Listed | None:
+    """Show a page of the names that an earlier page found; None if they have no further name."""
+    names = kept.list_names(listing.place, listing.limit + 1, reader)
+    if not names:
+        return None
+    page = _make_page(listing, reader, Cost(requests=1), kept.gaps, kept)
+    has_more = len(names) > listing.limit or not kept.is_whole
+    return page.show(names[: listing.limit], listing, has_more=has_more)
+
+
+def _make_page(listing: Listing, reader: Reader, cost: Cost, gaps: Sequence[Gap], kept: KeptNames | None) -> Listed:
+    """Make a page without rows and without sources of its own."""
+    # The rollups, not the request, may decide where the range begins.
+    extras = {"from": to_text(listing.query.start), "to": to_text(listing.query.end)}
+    earlier = kept.sources if kept else ()
+    return Listed(
+        name=listing.kind,
+        rows=[],
+        next=None,
+        gaps=gaps,
+        cost=cost,
+        sources=(),
+        stream=listing.stream,
+        extras=extras,
+        listing=listing,
+        reader=reader,
+        earlier=earlier,
+    )
+
+
+def _begin_at(listing: Listing, start: datetime) -> Listing:
+    return msgspec.structs.replace(listing, query=msgspec.structs.replace(listing.query, start=start))
 
 
 def explain_listing(listing: Listing, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
@@ -98,7 +139,7 @@ def _resolve_range(listing: Listing, stream: Stream, reader: Reader, now: dateti
         raise reader.copies.refuse_listing(listing.kind)
     if reader.rolled is None or not fitting:
         raise refuse_unrolled(listing, stream)
-    if not listing.whole or listing.after is not None:
+    if not listing.whole or listing.after is not None or listing.kept:
         return listing
     state = reader.rolled.rollups.read_state(query.stream)
     starts = []
@@ -107,7 +148,7 @@ def _resolve_range(listing: Listing, stream: Stream, reader: Reader, now: dateti
         sealed = [(version.start, version.end) for version in _list_versions(listing, definition, state)]
         starts += _find_first_readable(definition.stream, sealed, query.end, reader)
     start = max(min(starts, default=min(now, query.end) - Duration(hours=1)), query.start)
-    return msgspec.structs.replace(listing, query=msgspec.structs.replace(query, start=start))
+    return _begin_at(listing, start)
 
 
 def _find_first_readable(stream: str, spans: Sequence[Span], end: datetime, reader: Reader) -> list[datetime]:
@@ -142,43 +183,61 @@ def _choose_sections(
 class _Run:
     """One pass over the sections of a range."""
 
-    def __init__(self, listing: Listing, stream: Stream, session: ReadSession) -> None:
+    def __init__(self, listing: Listing, stream: Stream, session: ReadSession, kept: KeptNames | None) -> None:
         self._listing = listing
         self._cold = stream.cold
         self._session = session
-        self.names = NameCollector(listing.limit, listing.place)
+        most = 0 if listing.query.consistent else MOST_NAMES
+        self.names = NameCollector(max(listing.limit + 1, most), listing.place)
+        if kept is not None:
+            found = kept.list_names(listing.place, sys.maxsize, session.reader)
+            self.names.resume(found, is_whole=kept.is_whole)
         # The noted series, each with the first and the last period in which it is noted.
         self._noted: dict[str, tuple[SeenTimes, SeenTimes]] = {}
         self.sections = SectionReader(session)
         self.widen: Callable[[SeenTimes], SeenTimes] | None = None
 
-    def read_sections(self, sections: Iterable[Section]) -> None:
-        """Read all sections. Raises ProblemError if the time is not enough."""
+    def read_sections(self, sections: Iterable[Section]) -> datetime | None:
+        """Read all sections, or until the time is up; return the instant up to which they were read, None if all were.
+
+        Raises ProblemError if the time was not enough to go on.
+        """
         for section in sections:
             if self.sections.has_begun and not self._session.has_time:
-                raise _refuse_slow()
+                return self._stop(section.start)
             # A note says only that a series has events in the period, not in the section. A key with a prefix reads the
             # events of its few series: its answer must not depend on marks, which other series cause.
             if section.stretch is not None and self._listing.kind == "series" and self.widen is None:
                 self._read_notes(section.query, section.stretch)
                 continue
-            for columns in self._read_section(section):
-                if section.definition is None:
-                    sightings = list_of_events(self._listing, columns)
-                else:
-                    sightings = list_of_cells(self._listing, columns, section.definition)
-                for value, sighting in sightings:
-                    self._add_sighting(value, sighting)
+            reached = self._read_section(section)
+            if reached is not None:
+                return self._stop(reached)
         self._add_noted()
+        return None
 
-    def _read_section(self, section: Section) -> Iterator[FieldColumns]:
-        """Read a section as columns. Raises ProblemError if the time is not enough."""
-        needed = self._listing.needed
+    def _stop(self, reached: datetime) -> datetime:
+        """End a reading whose time is up. The next page reads again from ``reached`` on."""
+        if reached <= self._listing.query.start or self._noted:
+            raise _refuse_slow()
+        return reached
+
+    def _read_section(self, section: Section) -> datetime | None:
+        """Read a section; return the instant up to which it was read if the time was up, None if it was read."""
+        needed, definition = self._listing.needed, section.definition
+        cells = None if definition is None else CellReader(self._listing, definition)
+        stopped = None
         for batch in self.sections.read(section, (DATA,) if needed is None else (needed,)):
             if isinstance(batch, TimeUp):
-                raise _refuse_slow()
-            if len(batch.columns):
-                yield batch.columns
+                reached = section.start if batch.reached is None else batch.reached.time
+                # Cells are read again from the beginning of a bucket on.
+                stopped = max(section.start, definition.floor(reached) if definition else reached)
+            elif len(batch.columns):
+                columns = batch.columns
+                self._add_sightings(cells.read(columns) if cells else list_of_events(self._listing, columns))
+        if cells:
+            self._add_sightings(cells.list_rest())
+        return stopped
 
     def _add_noted(self) -> None:
         """Take the noted series that were in no event and in no cell: events and cells have more precise times."""
@@ -201,6 +260,10 @@ class _Run:
             first, _ = self._noted.get(series, (sighting, sighting))
             self._noted[series] = first, sighting
 
+    def _add_sightings(self, sightings: Iterable[tuple[Any, SeenTimes]]) -> None:
+        for value, seen in sightings:
+            self._add_sighting(value, seen)
+
     def _add_sighting(self, value: Any, seen: SeenTimes) -> None:
         listing = self._listing
         if listing.prefix and not (isinstance(value, str) and value.startswith(listing.prefix)):
@@ -214,5 +277,6 @@ class _Run:
 
 
 def _refuse_slow() -> ProblemError:
-    detail = "the time does not suffice: each page reads the whole range. Set from and to for a shorter range"
+    """Make the error 422 for a listing that cannot go on in the time of a request."""
+    detail = "the time does not suffice to read the range. Set from and to for a shorter range"
     return refuse_request(422, "too_much", f"{detail}, or add a rollup with a longer every")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tidetable.query.listings.listing_parameters import Place
 
-# At most this many names are held beyond the names of the page, before the last names are dropped.
+# At most this many names are held beyond those that are wanted, or half as many as those, before the last are dropped.
 _SLACK = 5_000
 # The most characters of the names that are held, and of those that are kept when the last names are dropped: a page has
 # 5 MB. A value may be as long as an item.
@@ -38,29 +38,41 @@ class NameRecord:
     latest: SeenTimes
     types: set[str]
 
+    def as_list(self) -> list[Any]:
+        """Write the record for JSON."""
+        first, last = self.earliest, self.latest
+        return [self.value, first.first, first.within, last.last, last.within, sorted(self.types)]
+
+    @classmethod
+    def of_list(cls, texts: Sequence[Any]) -> NameRecord:
+        """Read what ``as_list`` wrote."""
+        value, first, first_within, last, last_within, types = texts
+        return cls(value, SeenTimes(first, first, first_within), SeenTimes(last, last, last_within), set(types))
+
 
 class NameCollector:
-    """Collects the first ``limit + 1`` names and values after a place, each with the times at which it was seen.
+    """Collects the first ``count`` names and values after a place, each with the times at which it was seen.
 
-    A name is dropped if more than ``limit`` other names come before it. A dropped name cannot come back.
+    A name is dropped if at least ``count`` other names come before it. A dropped name cannot come back: no name after
+    ``last`` is taken.
     """
 
-    def __init__(self, limit: int, after: Place | None) -> None:
-        self._count = limit + 1
+    def __init__(self, count: int, after: Place | None) -> None:
+        self._count = count
         self._after = after
-        self._bound: Place | None = None
+        self._last: Place | None = None
         self._records: dict[Place, NameRecord] = {}
         self._texts = 0
 
     def add(self, place: Place, value: Any, seen: SeenTimes) -> None:
         """Add a sighting of a name or value."""
-        if (self._after is not None and place <= self._after) or (self._bound is not None and place >= self._bound):
+        if (self._after is not None and place <= self._after) or (self._last is not None and place > self._last):
             return
         record = self._records.get(place)
         if record is None:
             self._records[place] = NameRecord(value, seen, seen, set(seen.types))
             self._texts += _count_characters(value)
-            if len(self._records) > self._count + _SLACK or self._texts > _MOST_TEXTS:
+            if len(self._records) > self._count + max(self._count // 2, _SLACK) or self._texts > _MOST_TEXTS:
                 self._drop_last()
             return
         # An event at the end of a bucket is later than every event of the bucket.
@@ -77,10 +89,16 @@ class NameCollector:
     @property
     def has_dropped(self) -> bool:
         """True if names after the last name were dropped."""
-        return self._bound is not None
+        return self._last is not None
+
+    def resume(self, names: Sequence[tuple[Place, NameRecord]], *, is_whole: bool) -> None:
+        """Take the names that an earlier page collected. If they are not whole, it has dropped the names after them."""
+        self._records = dict(names)
+        self._texts = sum(_count_characters(record.value) for _, record in names)
+        self._last = None if is_whole else names[-1][0]
 
     def _drop_last(self) -> None:
-        """Keep only the first ``limit + 1`` names and values, or fewer if they have too many characters."""
+        """Keep only the first ``count`` names and values, or fewer if they have too many characters."""
         first = sorted(self._records)
         kept, self._texts = 1, _count_characters(self._records[first[0]].value)
         for place in first[1 : self._count]:
@@ -88,7 +106,7 @@ class NameCollector:
             if self._texts + size > _KEPT_TEXTS:
                 break
             kept, self._texts = kept + 1, self._texts + size
-        self._bound = first[kept]
+        self._last = first[kept - 1]
         self._records = {place: self._records[place] for place in first[:kept]}
 
     def list_sorted(self) -> list[tuple[Place, NameRecord]]:
