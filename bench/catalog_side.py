@@ -1,8 +1,8 @@
 """One side of ``bench.catalog``: a stage of one source tree on the strict service, which counts the units of each table.
 
-The arguments are the tree and what is measured. The script prints JSON: for ``latest`` its requests and units, for
-``pages`` the catalog's units of the first page and of the last, of a page of an aggregate over ten years of hours whose
-archives have expired, and of the daily sweep.
+The arguments are the tree, what is measured, and the length of its history in hours. The script prints JSON: for
+``latest`` its requests and units, for ``pages`` the catalog's units of the first page and of the last, of a page of an
+aggregate over the history, whose archives have expired, and of the daily sweep.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from tidetable.query import find_latest, parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.times import to_text
 
-# 90 days with a rollup by series, and 30 days of the other streams: the tables that are left out cost nothing.
-HOURS = 24 * (30 if sys.argv[2] in ("latest_alone", "latest_packs") else 90)
-YEARS, SERIES, PAGES = 87_600, 100, 100
+LENGTH = int(sys.argv[3])
+SERIES, PAGES = 100, 100
 START = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 # Tables are made ten hours ahead. A run over two thousand tables takes long on the strict service.
@@ -42,7 +41,7 @@ delete_grace = "0s"
 period = "hour"
 late = "1h"
 premake = 10
-retention = {HOURS}
+retention = {LENGTH if sys.argv[2] != "pages" else 2_160}
 """
 BY_SERIES = 'key = { partition_by = "series" }\n'
 ROLLUP = """
@@ -95,10 +94,10 @@ def live_for_hours(stage: Stage, hours: int) -> None:
 
 
 def add_years(stage: Stage, hours: int) -> None:
-    """Add older hours to the catalog, all of them archived, until it has ten years of hours."""
+    """Add older hours to the catalog, all of them archived, until it has all hours of the history."""
     newest = stage.catalog.entries("s", stage.clock.now(), stage.clock.now())[-1]
     first = stage.catalog.entries("s")[0].period.start
-    for number in range(1, YEARS - hours):
+    for number in range(1, LENGTH - hours):
         period = find_containing(first - number * HOUR, Kind.HOUR)
         facts = ArchiveFacts(f"s/period={period.label}/1/manifest.json", 1_000, 50_000, period.end, period.end)
         table = f"tidetable-lapse.s.{period.label}"
@@ -151,7 +150,7 @@ def main() -> None:
     what = sys.argv[2]
     stream = STREAM.replace('late = "1h"', 'late = "1d"') if what == "latest_alone" else STREAM
     stage = Stage(START, stream + CONFIGS.get(what, CONFIGS["latest"]))
-    hours = HOURS if what in CONFIGS else PAGES
+    hours = LENGTH if what in CONFIGS else PAGES
     live_for_hours(stage, hours + 10)
     stage.clock.sleep(1_500)
     if what == "latest_alone":
