@@ -109,9 +109,10 @@ class Account:
         payload = {"stream": stream, "period": period, "import": msgspec.to_builtins(order)}
         return self._invoke_function(f"importing into {stream} {period}", "RestorerFunction", payload)
 
-    def sweep_objects(self, *, dry_run: bool) -> dict[str, Any]:
-        """Invoke the sweeper and return its report."""
-        return self._invoke_function("the sweep", "SweeperFunction", {"dry_run": dry_run})
+    def sweep_objects(self, *, dry_run: bool, position: Any = None) -> dict[str, Any]:
+        """Invoke the sweeper and return its report. A dry run goes on at the ``position`` of an unfinished one."""
+        where = {} if position is None else {"position": position}
+        return self._invoke_function("the sweep", "SweeperFunction", {"dry_run": dry_run, **where})
 
     def redeliver_changes(self, stream: str, target: str, changes: list[str]) -> None:
         """Invoke the feed for the changes of one dead letter."""

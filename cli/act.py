@@ -257,6 +257,12 @@ def sweep(
     """Remove large values in S3 that no event refers to, as the daily sweep does."""
     account = find_account(target)
     report = run_task("looking", lambda: account.sweep_objects(dry_run=dry_run))
+    while report.get("position") is not None:
+        position, seen = report.pop("position"), f"looking: {report['seen']:,} objects seen"
+        more = run_task(seen, partial(account.sweep_objects, dry_run=True, position=position))
+        # Numbers add up, and lists are joined.
+        sums = {name: report[name] + more[name] for name in more.keys() - {"dry_run", "finished", "position"}}
+        report = more | sums
     if as_json:
         print_json(report)
         return

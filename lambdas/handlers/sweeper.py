@@ -1,22 +1,27 @@
-"""The daily sweep: its scheduled run wakes a worker, and a worker has a message. By hand: {} or {"dry_run": true}."""
+"""The daily sweep: its scheduled run wakes a worker, and a worker has a message. By hand: {} or {"dry_run": true}.
+
+A dry run that does not end in time answers its position: {"dry_run": true, "position": ...} goes on there.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
 from handlers._observe import count, logger, make_countdown, measure, observe
 from tidetable.errors import BadInvocation, TidetableError
-from tidetable.large.sweep import Swept, sweep
+from tidetable.large.sweep import sweep
+from tidetable.large.sweep_report import DryPosition, Swept
 from tidetable.large.sweep_work import SWEEP, find_due_sweep, work_on_sweep
 from tidetable.rollup_model.bounds import choose_lease_length
 from tidetable.work.schedule import wake_workers
 
-_KEYS = frozenset({"dry_run", "source"})
+_KEYS = frozenset({"dry_run", "position", "source"})
 
 
 class SweepIncomplete(TidetableError):
@@ -33,7 +38,13 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     dry_run = event.get("dry_run", False)
     if event.keys() - _KEYS or not isinstance(dry_run, bool):
         raise BadInvocation("the payload may have dry_run, true or false")
-    return _report(sweep(wiring_upkeep.pipeline().sweeper, make_countdown(context), dry_run=dry_run))
+    position = None
+    if "position" in event:
+        try:
+            position = msgspec.convert(event["position"], DryPosition)
+        except msgspec.ValidationError as error:
+            raise BadInvocation(f"position must be that of an unfinished dry run: {error}") from error
+    return _report(sweep(wiring_upkeep.pipeline().sweeper, make_countdown(context), dry_run=dry_run, position=position))
 
 
 def _wake_worker() -> dict[str, Any]:

@@ -465,6 +465,17 @@ def test_a_sweep_says_what_went_and_a_dry_sweep_what_would(scripted: Scripted) -
     assert [payload for _, payload in scripted.calls] == [{"dry_run": False}, {"dry_run": True}, {"dry_run": False}]
 
 
+def test_a_dry_sweep_goes_on_until_everything_is_counted(scripted: Scripted) -> None:
+    parts = [SWEPT | {"finished": False, "position": number, "keys": [str(number)]} for number in (1, 2)]
+    scripted.answers = [*parts, SWEPT | {"keys": ["3"]}] * 2
+    said = run("sweep", "--dry-run").stdout.splitlines()
+    assert said == ["4,500 objects seen; would be removed: 12 of no event, 9 of deleted periods"]
+    shown = json.loads(run("sweep", "--dry-run", "--json").stdout)
+    assert shown == SWEPT | {"seen": 4500, "orphans": 12, "expired": 9, "keys": ["1", "2", "3"]}
+    payloads = [payload for _, payload in scripted.calls[:3]]
+    assert payloads == [{"dry_run": True}, *({"dry_run": True, "position": number} for number in (1, 2))]
+
+
 def test_a_sweep_says_what_stays_what_failed_and_that_there_is_more(scripted: Scripted) -> None:
     scripted.answers = [SWEPT | {"unknown": 1001, "failures": ["s 2026-03-15T09: throttled"], "finished": False}]
     assert run("sweep").stdout.splitlines()[1:] == [

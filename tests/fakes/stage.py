@@ -53,7 +53,8 @@ from tidetable.ingest.recent_periods import RecentPeriods
 from tidetable.ingest.request import IngestRequest, ingest_body
 from tidetable.ingest.saved import SavedRun, drain_saved, take_messages
 from tidetable.ingest.standstill import Watch, WatchReport, watch_drain
-from tidetable.large.sweep import Swept, sweep
+from tidetable.large.sweep import sweep
+from tidetable.large.sweep_report import Swept
 from tidetable.lifecycle import LifecycleRun, RunReport, reconcile
 from tidetable.ports import Pools, TableSpec
 from tidetable.query import Reader, Seal

@@ -4,8 +4,11 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -17,7 +20,8 @@ from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import parse
 from tidetable.large import sweep as sweeping
 from tidetable.large.labels import group_labels
-from tidetable.large.sweep import POSITION_KEY, Sweeper, Swept, sweep
+from tidetable.large.sweep import POSITION_KEY, Sweeper, sweep
+from tidetable.large.sweep_report import DryPosition, Swept
 from tidetable.layout import Key, Layout
 from tidetable.periods import parse_label
 from tidetable.ports import Blob
@@ -69,9 +73,10 @@ class World:
         return keys
 
     def sweep(self, *, dry_run: bool = False, remaining: float = 100.0) -> Swept:
-        clock, pools = self.clock, Serial
-        services = Sweeper(CONFIG, self.catalog, self.store, self.values, self.bucket, clock, pools)
-        return sweep(services, lambda: remaining, dry_run=dry_run)
+        return sweep(self.services(), lambda: remaining, dry_run=dry_run)
+
+    def services(self) -> Sweeper:
+        return Sweeper(CONFIG, self.catalog, self.store, self.values, self.bucket, self.clock, Serial)
 
 
 @pytest.fixture
@@ -299,6 +304,37 @@ def test_a_report_adds_up_what_every_period_of_every_stream_gave(world: World) -
     assert (swept.bytes, len(swept.keys), len(world.values.blobs)) == (6, 6, 2)
 
 
+@pytest.mark.parametrize("looks", [1, 2, 3, 5, 100])
+def test_the_parts_of_a_dry_run_count_everything_once(
+    world: World, monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
+    """A run looks at the time before each archive and each group of objects, and ends after some looks."""
+    monkeypatch.setattr(sweeping, "_BATCH", 1)
+    monkeypatch.setattr(sweeping, "_LOOKED", 2)
+    for day in range(1, 6):
+        entry = world.add("b", f"2026-03-0{day}", State.DELETED)
+        facts = ArchiveFacts(f"archive/b/{day}/manifest.json", 7, 70, entry.period.end)
+        world.catalog.items["b", entry.period] = replace(entry, archive=facts)
+    for stream in ("b", "b-x"):
+        world.put("aa/1", "bb/1", "cc/1", stream=stream)
+        world.put("dd/1", "ee/1", stream=stream, label="1999-01-01")
+    world.put("ff/1", "gg/1", "hh/1", label="2026-03-02")
+    at_noon(world)
+    counted, parts = [0] * 6, 0
+    position: DryPosition | None = None
+    while position is not None or not parts:
+        seen, parts = count(), parts + 1
+        remaining = partial(lambda seen: 100.0 if next(seen) < looks else 0.0, seen)
+        part = sweep(world.services(), remaining, dry_run=True, position=position)
+        found = part.seen, part.orphans, part.expired, part.unknown, part.lapsed, part.bytes
+        counted = [total + more for total, more in zip(counted, found, strict=True)]
+        assert (part.position is None) == part.finished
+        position = None if part.finished else msgspec.convert(part.position, DryPosition)
+    assert counted == [13, 6, 3, 4, 5, 9]
+    assert (parts > 1) == (looks < 100)
+    assert (len(world.values.blobs), POSITION_KEY in world.bucket.objects) == (13, False)
+
+
 def test_a_sweep_looks_at_some_archives_and_the_next_sweep_goes_on(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,7 +347,7 @@ def test_a_sweep_looks_at_some_archives_and_the_next_sweep_goes_on(
     at_noon(world)
     runs = list[Any]()
     for _ in range(4):
-        assert world.sweep(dry_run=True).lapsed == (2 if not runs else 0), "a dry run begins at the beginning"
+        assert world.sweep(dry_run=True).lapsed == 5 - sum(run[0] for run in runs), "a dry run looks at all"
         lapsed = world.sweep().lapsed
         runs.append((lapsed, json.loads(world.bucket.objects[POSITION_KEY])["looked"]))
     assert runs == [

@@ -70,6 +70,15 @@ def test_a_dry_run_removes_nothing_and_counts_nothing(stage: Stage, sweeper: Any
     assert "ObjectsSwept" not in counted
 
 
+def test_a_dry_run_goes_on_at_its_position(stage: Stage, sweeper: Any) -> None:
+    """All objects have been counted: those of the last stream, too."""
+    position = {"at": {"stream": "zz", "key": "", "looked": {}}, "counted": True}
+    assert invoke(sweeper, dry_run=True, position=position)["seen"] == 0
+    with pytest.raises(BadInvocation, match="position must be that of an unfinished dry run"):
+        invoke(sweeper, dry_run=True, position={"counted": 1})
+    assert len(stage.values.blobs) == 3
+
+
 @pytest.mark.parametrize("event", [{"dry_run": "true"}, {"dry_run": None}, {"dryrun": True}, {"dry_run": 1}])
 def test_a_payload_that_is_not_understood_sweeps_nothing(
     stage: Stage, sweeper: Any, counted: dict[str, float], event: dict[str, Any]

@@ -10,13 +10,12 @@ rules deleted. Then it compares the objects of live periods with their items, fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from itertools import count, islice
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -29,6 +28,7 @@ from tidetable.errors import StaleEntry, TableMissing, describe_error
 from tidetable.large.forms import make_blob_prefix
 from tidetable.large.labels import group_labels
 from tidetable.large.sweep_ports import Notes, Store, Stored
+from tidetable.large.sweep_report import DryPosition, SweepPosition, Swept
 from tidetable.periods import parse_label
 from tidetable.ports import Catalog, Clock, EventStore, Pools
 from tidetable.remaining import Remaining
@@ -63,52 +63,20 @@ class Sweeper:
     pools: Pools
 
 
-class SweepPosition(msgspec.Struct, frozen=True):
-    """The position of a sweep over the live periods: the stream, and the last key that was checked in it.
-
-    ``looked`` has, by stream, the instant up to which sweeps have looked for expired archives.
-    """
-
-    stream: str = ""
-    key: str = ""
-    looked: Mapping[str, datetime] = {}
-
-
-@dataclass(slots=True)
-class Swept:
-    """The report of a sweep: the numbers of objects that were seen and removed, and the bytes of the removed objects.
-
-    ``unknown`` counts objects whose period is not in the catalog, ``lapsed`` archives that the bucket's rules deleted.
-    ``failures`` names objects that could not be checked.
-    """
-
-    dry_run: bool
-    seen: int = 0
-    orphans: int = 0
-    expired: int = 0
-    bytes: int = 0
-    unknown: int = 0
-    lapsed: int = 0
-    finished: bool = True
-    keys: list[str] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-
-    def document(self) -> dict[str, Any]:
-        """Return the report as JSON, with the first 20 keys and failures."""
-        return asdict(self) | {"keys": self.keys[:20], "failures": self.failures[:20]}
-
-
-def sweep(sweeper: Sweeper, remaining: Remaining, *, dry_run: bool = False) -> Swept:
+def sweep(
+    sweeper: Sweeper, remaining: Remaining, *, dry_run: bool = False, position: DryPosition | None = None
+) -> Swept:
     """Remove the objects of every stream to which no item refers, as far as the time allows.
 
-    It is safe at any time, and may be repeated. A run goes on where the previous run ended; a dry run starts at the
-    beginning, and notes no position. Objects that cannot be checked are reported, and the sweep of the others goes on.
+    It is safe at any time, and may be repeated. A run goes on where the previous run ended; a dry run notes no position,
+    looks at all archives, and goes on at ``position``, or begins. Objects that cannot be checked are reported, and the
+    sweep of the others goes on.
     """
-    run = _Run(sweeper, remaining, Swept(dry_run))
+    run = _Run(sweeper, remaining, Swept(dry_run), position or DryPosition())
     with sweeper.pools(CONCURRENCY) as run.pool:
         if run.remove_expired():
             run.remove_orphans()
-    return run.swept
+    return run.report()
 
 
 class _Run:
@@ -116,32 +84,43 @@ class _Run:
 
     pool: Executor
 
-    def __init__(self, sweeper: Sweeper, remaining: Remaining, swept: Swept) -> None:
+    def __init__(self, sweeper: Sweeper, remaining: Remaining, swept: Swept, dry: DryPosition) -> None:
         self._sweeper = sweeper
         self._remaining = remaining
         self.swept = swept
         self._newest_swept = sweeper.clock.now() - GRACE
-        self._position = self._noted = SweepPosition() if swept.dry_run else self._read_position()
+        self._position = self._noted = dry.at if swept.dry_run else self._read_position()
+        self._is_counted = dry.counted
         # Removed streams still have tables, archives and objects for a long time.
         known = find_run_streams(sweeper.config, sweeper.catalog, sweeper.clock.now())
         self._streams = sorted(known.config.streams)
 
     def remove_expired(self) -> bool:
         """Remove the objects of deleted periods, and note deleted archives; False if the time is up."""
-        for stream in self._streams:
-            if not self._note_lapses(stream):
+        if self._is_counted:
+            return True
+        start = self._position if self.swept.dry_run else SweepPosition()
+        for stream in [name for name in self._streams if name >= start.stream]:
+            if not (self._note_lapses(stream) and self._remove_expired(stream, start)):
                 return False
-            for label, owner in self._find_owners(stream):
-                if owner is not None and owner.state is not State.DELETED:
-                    continue
-                for group in _group_objects(self._sweeper.objects.stored(make_blob_prefix(stream, label))):
-                    if self._is_up():
-                        return False
-                    self.swept.seen += len(group)
-                    if owner is None:
-                        self.swept.unknown += len(group)
-                    else:
-                        self._attempt(group[0].key, partial(self._expire, group))
+        if self.swept.dry_run:
+            self._is_counted, self._position = True, replace(self._position, stream="", key="")
+        return True
+
+    def _remove_expired(self, stream: str, start: SweepPosition) -> bool:
+        for _, owner, prefix, after in self._find_owners(stream, start):
+            if owner is not None and owner.state is not State.DELETED:
+                continue
+            for group in _group_objects(self._sweeper.objects.stored(prefix, after)):
+                if self._is_up():
+                    return False
+                self.swept.seen += len(group)
+                if owner is None:
+                    self.swept.unknown += len(group)
+                else:
+                    self._attempt(group[0].key, partial(self._expire, group))
+                if self.swept.dry_run:
+                    self._position = replace(self._position, stream=stream, key=group[-1].key)
         return True
 
     def _note_lapses(self, stream: str) -> bool:
@@ -151,13 +130,19 @@ class _Run:
         if lifetime:
             end = self._sweeper.clock.now() - lifetime
             walk = self._sweeper.catalog.walk(stream, start, end, ascending=True, consistent=True, at_once=_AT_ONCE)
-            entries = list(islice(walk, _LOOKED))
-            for entry in entries:
+            number, is_dry = 0, self.swept.dry_run
+            for number, entry in enumerate(walk if is_dry else islice(walk, _LOOKED), 1):
                 if self._is_up():
+                    if is_dry:
+                        looked[stream] = entry.period.start
+                        self._position = SweepPosition(stream, "", looked)
                     return False
                 self._attempt(f"archive {stream} {entry.period.label}", partial(self._note_lapsed, entry))
-            if len(entries) == _LOOKED:
-                looked[stream] = entries[-1].period.end
+                if number == _LOOKED:
+                    looked[stream] = entry.period.end
+            if is_dry:
+                # A dry run that goes on in this stream counts them no more.
+                looked[stream] = end
         self._position = replace(self._position, looked=looked)
         return True
 
@@ -165,12 +150,7 @@ class _Run:
         """Remove the objects of live periods to which no item refers, from where the last run ended."""
         start, numbers = self._position, count(1)
         for stream in [name for name in self._streams if name >= start.stream]:
-            after = start.key if stream == start.stream else ""
-            for label, entry in self._find_owners(stream):
-                prefix = make_blob_prefix(stream, label)
-                # Keys of later periods sort after all keys of this period.
-                if after > prefix and not after.startswith(prefix):
-                    continue
+            for label, entry, prefix, after in self._find_owners(stream, start):
                 # The items of a table that waits for its deletion, or is being restored, do not show which objects are
                 # needed.
                 if entry is None or not entry.live:
@@ -185,6 +165,12 @@ class _Run:
                         self._note_position()
         self._position = replace(self._position, stream="", key="")
         self._note_position()
+
+    def report(self) -> Swept:
+        """Return the report of the run."""
+        if self.swept.dry_run and not self.swept.finished:
+            self.swept.position = msgspec.to_builtins(DryPosition(self._position, self._is_counted))
+        return self.swept
 
     def _is_up(self) -> bool:
         """True if the time is up; if it is, note the position of the sweep."""
@@ -212,14 +198,21 @@ class _Run:
             self._sweeper.notes.put(POSITION_KEY, msgspec.json.encode(self._position))
             self._noted = self._position
 
-    def _find_owners(self, stream: str) -> Iterator[tuple[str, Entry | None]]:
-        """Yield the labels of the stream's periods that have objects, in order, each with the period's entry."""
+    def _find_owners(self, stream: str, start: SweepPosition) -> Iterator[tuple[str, Entry | None, str, str]]:
+        """Yield the labels of the stream's periods that have objects after a position, in order. With each label come the
+        period's entry, the prefix of its objects, and the key after which they are looked at.
+        """
+        after = start.key if stream == start.stream else ""
         names = self._sweeper.objects.folders(make_blob_prefix(stream))
         for labels, periods in group_labels(name.removeprefix("period=") for name in names):
             span = (periods[0].start, periods[-1].start) if periods else None
             entries = self._sweeper.catalog.entries(stream, *span, consistent=True) if span else ()
             owners = {entry.period.label: entry for entry in entries}
-            yield from ((label, owners.get(label)) for label in labels)
+            for label in labels:
+                prefix = make_blob_prefix(stream, label)
+                # Keys of later periods sort after all keys of this period.
+                if after <= prefix or after.startswith(prefix):
+                    yield label, owners.get(label), prefix, after
 
     def _read_entry(self, stream: str, label: str) -> Entry | None:
         """Read a period's present entry again, because the period may have been archived or restored meanwhile."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from tidetable.large.sweep import Sweeper, Swept, sweep
+from tidetable.large.sweep import Sweeper, sweep
+from tidetable.large.sweep_report import Swept
 from tidetable.remaining import Remaining, limit_time
 from tidetable.times import from_text, to_text
 from tidetable.work.claim import EVERY_STREAM, ItemName, WorkItem, WorkRecords, hold_claim, rests
