@@ -52,24 +52,26 @@ class Column:
         """
         if self.letter != "N":
             return wire, None
+        # Numbers repeat, so each different text is converted once.
+        encoded = wire.dictionary_encode()
+        values, inexact = self._convert_texts(encoded.dictionary)
+        return values.take(encoded.indices), None if inexact is None else inexact.take(encoded.indices)
+
+    def _convert_texts(self, wire: pa.Array) -> tuple[pa.Array, pa.Array | None]:
         if self._is_small and pc.all(pc.match_substring_regex(wire, self._usual)).as_py() is not False:
             return pc.cast(wire, self.arrow), None
         column = pc.cast(wire if self.type == "double" else self._normalize(wire), self.arrow)
         back = pc.coalesce(self.text(column), pa.scalar("", pa.string()))
-        inexact = pc.fill_null(pc.not_equal(back, wire), fill_value=False)
+        inexact = pc.not_equal(back, wire)
         return column, inexact if pc.any(inexact).as_py() else None
 
     def _normalize(self, wire: pa.Array) -> pa.Array:
         """Write numbers in the form that Arrow parses; null for a number that the column cannot store exactly."""
         plain = pc.match_substring_regex(wire, self._fitting)
         texts = pc.if_else(plain, wire, pa.scalar(None, pa.string()))
-        odd = pc.fill_null(pc.invert(plain), fill_value=False)
-        if not pc.any(odd).as_py():
-            return texts
-        # Few distinct numbers need another form, so each distinct number is normalized once.
-        distinct = wire.filter(odd).dictionary_encode()
-        normalized = pa.array([self._normalize_number(text) for text in distinct.dictionary.to_pylist()], pa.string())
-        return pc.replace_with_mask(texts, odd, normalized.take(distinct.indices))
+        odd = pc.invert(plain)
+        normalized = [self._normalize_number(text) for text in wire.filter(odd).to_pylist()]
+        return pc.replace_with_mask(texts, odd, pa.array(normalized, pa.string()))
 
     def _normalize_number(self, text: str) -> str | None:
         """Write a number without exponent and needless zeros; None if the column cannot store it exactly."""
@@ -90,7 +92,7 @@ class Column:
             integers = pc.cast(pc.if_else(whole, column, pa.scalar(None, pa.float64())), pa.int64())
             return pc.if_else(pc.fill_null(whole, fill_value=False), pc.cast(integers, pa.string()), texts)
         if isinstance(self.arrow, pa.Decimal128Type) and self.arrow.scale:
-            texts = pc.replace_substring_regex(texts, r"\.?0+$", "")
+            texts = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
         return texts
 
     @property

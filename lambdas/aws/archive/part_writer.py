@@ -188,7 +188,7 @@ class ParquetWriter:
             self._columns = infer_columns(self._declared, members_of_data)
         wire = {name: items.field(name).field("S") for name in ("pk", "sk")}
         wire["at"] = _read_times(items)
-        items_text = concatenate("{", render_rows(items), "}")
+        items_text = render_rows(items, "{", "}")
         rest = []
         columns = {column.name: column for column in self._columns}
         for name in members_of_data.type.names:

@@ -14,8 +14,8 @@ _ENCODE = msgspec.json.Encoder(order="sorted").encode
 _SETS = frozenset({"SS", "NS", "BS"})
 # Texts of rows that are joined without a separator: arrays, and texts that all rows have.
 Parts = list[pa.Array | str]
-# The characters that JSON escapes.
-_SPECIAL = bytes(range(32)) + b'"\\'
+# JSON escapes the characters before this one, the quote and the backslash.
+_FIRST_PLAIN = 32
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 
@@ -36,11 +36,12 @@ def quote_name(name: str) -> str:
 
 def escape_json(texts: pa.Array) -> pa.Array:
     """Escape texts for JSON, without the quotes around them."""
-    if not may_contain(texts, _SPECIAL):
+    has_controls = _find_least_byte(texts) < _FIRST_PLAIN
+    if not has_controls and not may_contain(texts, b'"\\'):
         return texts
     texts = pc.replace_substring(texts, "\\", "\\\\")
     texts = pc.replace_substring(texts, '"', '\\"')
-    for code in range(32):
+    for code in range(_FIRST_PLAIN if has_controls else 0):
         character = chr(code)
         if may_contain(texts, character.encode()):
             texts = pc.replace_substring(texts, character, _SHORT.get(character, f"\\u{code:04x}"))
@@ -50,7 +51,16 @@ def escape_json(texts: pa.Array) -> pa.Array:
 def may_contain(texts: pa.Array, characters: bytes) -> bool:
     """True if a text may contain one of the characters. Searches the buffer of all texts, which is very fast."""
     buffer = texts.buffers()[2]
-    return buffer is not None and len(buffer.to_pybytes().translate(None, characters)) < buffer.size
+    content = b"" if buffer is None else buffer.to_pybytes()
+    return any(character in content for character in characters)
+
+
+def _find_least_byte(texts: pa.Array) -> int:
+    """Find the least byte in the buffer of all texts."""
+    buffer = texts.buffers()[2]
+    size = 0 if buffer is None else buffer.size
+    least: int | None = pc.min(pa.Array.from_buffers(pa.uint8(), size, [None, buffer])).as_py()
+    return _FIRST_PLAIN if least is None else least
 
 
 def join_pieces(pieces: Iterable[pa.Array], count: int) -> pa.Array:
@@ -66,15 +76,16 @@ def join_pieces(pieces: Iterable[pa.Array], count: int) -> pa.Array:
     return pc.utf8_slice_codeunits(joined, 0, -1)
 
 
-def join_parts(pieces: Sequence[Parts], count: int) -> pa.Array:
-    """Join pieces as ``join_pieces`` does; each is given as texts that belong together.
+def join_parts(pieces: Sequence[Parts], count: int, start: str = "", end: str = "") -> pa.Array:
+    """Join pieces as ``join_pieces`` does, between two texts; each is given as texts that belong together.
 
     If no text is null, all are copied once.
     """
     if not pieces or any(text.null_count for piece in pieces for text in piece if not isinstance(text, str)):
-        return join_pieces([concatenate(*piece) for piece in pieces], count)
-    texts: list[pa.Array | str] = [""]
-    for text in chain.from_iterable(([","] if number else []) + list(piece) for number, piece in enumerate(pieces)):
+        return concatenate(start, join_pieces([concatenate(*piece) for piece in pieces], count), end)
+    texts: list[pa.Array | str] = [start]
+    members = (([","] if number else []) + list(piece) for number, piece in enumerate(pieces))
+    for text in chain(chain.from_iterable(members), [end]):
         if isinstance(text, str) and isinstance(texts[-1], str):
             texts[-1] += text
         else:
@@ -82,9 +93,9 @@ def join_parts(pieces: Sequence[Parts], count: int) -> pa.Array:
     return concatenate(*texts)
 
 
-def render_rows(struct: pa.StructArray) -> pa.Array:
-    """Render the members of maps, in the order of their names and without braces."""
-    return join_parts(_list_members(struct), len(struct))
+def render_rows(struct: pa.StructArray, start: str = "", end: str = "") -> pa.Array:
+    """Render the members of maps, in the order of their names, between two texts."""
+    return join_parts(_list_members(struct), len(struct), start, end)
 
 
 def _list_members(struct: pa.StructArray) -> list[Parts]:

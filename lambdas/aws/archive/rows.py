@@ -153,7 +153,7 @@ class PartRows:
                 index, chosen_keys[index.pk], rendered, lambda name: numbers.get(name, pa.nulls(count, _TEXT))
             )
             pieces |= {name: [texts] for name, texts in derived}
-        texts = concatenate("{", join_parts([pieces[name] for name in sorted(pieces)], count), "}")
+        texts = join_parts([pieces[name] for name in sorted(pieces)], count, "{", "}")
         texts = texts.cast(pa.binary()).to_pylist()
         other_rows = pc.indices_nonzero(pc.invert(plain)).to_pylist()
         if other_rows:

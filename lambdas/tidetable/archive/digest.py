@@ -37,8 +37,12 @@ class ItemsDigest:
 
     def add(self, texts: Iterable[bytes], partitions: Counter[str], first: str, last: str) -> None:
         """Take items into account: their canonical texts, their count per partition, their first and last sort key."""
-        read = int.from_bytes
-        numbers = [read(blake2b(text, digest_size=_BYTES).digest(), "big") for text in texts]
+        # To copy a hasher takes a third of the time of making one with a digest of this size.
+        hasher, read, numbers = blake2b(digest_size=_BYTES), int.from_bytes, list[int]()
+        for text in texts:
+            own = hasher.copy()
+            own.update(text)
+            numbers.append(read(own.digest(), "big"))
         self.digest = (self.digest + sum(numbers)) % _MODULUS
         self.partitions += partitions
         self.items += partitions.total()
