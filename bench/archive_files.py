@@ -27,9 +27,13 @@ from aws.archive.parquet import Parquet
 from bench.deployed import restart_as_deployed
 from bench.results import note_ratios
 from bench.whole import check_out_old
+from tidetable.archive.manifest import Bounds, Part
+from tidetable.archive.segments import Segment, SegmentMemo
+from tidetable.archive.series_filter import make_filter
 from tidetable.exact_json import canonical_json, encode_json
 from tidetable.layout import Layout
 from tidetable.times import to_text
+from tidetable.work.claim import WorkItem
 
 SIDE = Path(__file__).with_name("archive_files_side.py")
 EVENTS, OLD_EVENTS, FILES = 20_000_000, 2_000_000, 100
@@ -65,6 +69,45 @@ def measure_questions(folder: Path, old: Path) -> None:
                 results[f"archive_{name}_gets"] = ours["gets"]
                 results[f"archive_{name}_cpu_over_old"] = ours["cpu"] / theirs["cpu"]
     note_ratios(digits=3, **results, archive_reader_peak_mb=max(peaks))
+
+
+class _Sizes(dict[str, bytes]):
+    """A bucket that takes objects."""
+
+    put = dict.__setitem__
+
+
+def measure_notes() -> None:
+    """Megabytes of the notes of 31,250 files with 1,000 series each, in notes of 31 files; by time, all have the same."""
+    chance = random.Random(1)  # noqa: S311 - digests are random bytes
+    item = WorkItem("archive", "s#2026-03-01#1772323200000#00007")
+    segment = Segment(item, SegmentMemo(1_000, 20, {}), "s", "2026-03-01", "1772323200000", 7)
+    for by in ("time", "series"):
+        parts = []
+        for number in range(31):
+            first = number * 1_000 if by == "series" else 0
+            names = [f"sensor-{name:06d}" for name in range(first, first + 1_000)]
+            oldest, newest = (to_text(START + timedelta(minutes=number + more)) for more in (0, 1))
+            bounds = Bounds(
+                oldest=oldest,
+                newest=newest,
+                least=names[0],
+                greatest=names[-1],
+                names=make_filter(names),
+                footer=50_000,
+            )
+            parts.append(
+                Part(
+                    key=f"{segment.make_part_prefix(1)}{number:05d}.parquet", events=200_000 + number,
+                    size=4_000_000 + chance.randrange(10**6), sha256=chance.randbytes(32).hex(),
+                    digest=chance.randbytes(16).hex(), partitions=30, first=f"{oldest}#{names[0]}#{number:032x}",
+                    last=f"{newest}#{names[-1]}#{number:032x}", bounds=bounds,
+                )
+            )  # fmt: skip
+        bucket: Any = _Sizes()
+        segment.note_parts(parts, 1, bucket)
+        figure: Any = {f"archive_progress_by_{by}_mb": sum(map(len, bucket.values())) / 31 * 31_250 / 1e6}
+        note_ratios(digits=1, **figure)
 
 
 def measure_speed(old: Path) -> None:
@@ -165,6 +208,7 @@ def main() -> None:
     """Measure everything, and write it to bench/results.json."""
     measure_telemetry()
     measure_readings()
+    measure_notes()
     with check_out_old() as old, TemporaryDirectory() as folder:
         measure_speed(old)
         measure_questions(Path(folder), old)

@@ -114,7 +114,7 @@ def test_a_run_that_is_not_the_last_notes_the_files_of_each_segment_once(monkeyp
     monkeypatch.setattr(world, "page", throttle_second_page)
     assert not world.run().done
     names = sorted(key.rpartition("/")[2] for key in world.bucket if "_progress-" in key)
-    assert names == [f"_progress-1773964800000-0000{number}-001.json" for number in range(2)]
+    assert names == [f"_progress-1773964800000-0000{number}-001.json.gz" for number in range(2)]
     assert [(memo["events"], memo["noted"], memo["after"]) for memo in read_memos(world)] == [(7, 1, {"at": 7})] * 2
 
 
@@ -132,8 +132,8 @@ def test_the_notes_of_many_files_are_written_once() -> None:
     world.archive()
     assert len(world.parts) > 25
     assert len(notes) == 1
-    # 31,250 such files would have 19 MB.
-    assert notes[0] / len(world.parts) < 620
+    # 31,250 such files would have 6 MB.
+    assert notes[0] / len(world.parts) < 200
 
 
 def test_runs_that_find_no_event_go_on_where_the_last_run_ended(monkeypatch: pytest.MonkeyPatch) -> None:

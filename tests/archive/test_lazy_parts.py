@@ -34,7 +34,8 @@ def make_event(second: int, series: str = "a", id: str = "x") -> Event:
 class Parts:
     """An archive of parts with their events. ``opened`` has the numbers of the parts that were read.
 
-    ``live`` is the number of parts that are open now, ``most`` the greatest such number.
+    ``live`` is the number of parts that are open now, ``most`` the greatest such number; ``together`` is what the reader
+    was told about it.
     """
 
     def __init__(self, layout: Layout, *parts: Sequence[Event]) -> None:
@@ -43,7 +44,7 @@ class Parts:
         self.opened: list[int] = []
         self.damaged: set[int] = set()
         self.change: Callable[[Part], Part] = lambda part: part
-        self.live = self.most = 0
+        self.live = self.most = self.together = 0
 
     def _place(self, event: Event) -> str:
         return self.layout.make_sort_key(event.time, event.series, event.id)
@@ -61,9 +62,12 @@ class Parts:
             written_at="", parts=tuple(map(self.change, parts)),
         )  # fmt: skip
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+    def events(
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool, together: int = 1
+    ) -> Iterator[ArchivedEvent]:
         number = int(part.key)
         self.opened.append(number)
+        self.together = together
         if number in self.damaged:
             raise ArchiveFailed(f"part {number} is damaged")
         self.live += 1
@@ -95,6 +99,17 @@ def test_a_page_of_fifty_events_opens_one_part_of_a_hundred(layout: Layout, *, a
     assert seconds == ([36 * n for n in range(50)] if ascending else [86_364 - 36 * n for n in range(50)])
     assert len(parts.opened) == 1
     assert page.more
+
+
+def test_a_part_knows_how_many_parts_are_read_at_the_same_time() -> None:
+    """A stream by series has all times in each part, so a page of all series holds a window of each."""
+    parts = make_hours(BY_TIME)
+    read(parts, ascending=True, limit=5_000)
+    assert (parts.together, parts.most) == (1, 1)
+    overlapping = [[make_event(second) for second in some] for some in ((0, 9), (3, 5), (5, 8), (9, 11), (20, 30))]
+    parts = Parts(BY_TIME, *overlapping)
+    read(parts, ascending=True, limit=5_000)
+    assert (parts.together, parts.most) == (3, 3)
 
 
 @pytest.mark.parametrize("ascending", [True, False])

@@ -181,7 +181,9 @@ class _Part:
             written_at="", parts=(part,),
         )  # fmt: skip
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+    def events(
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool, together: int = 1
+    ) -> Iterator[ArchivedEvent]:
         return read_part(self.body, keys, layout, ascending=ascending)
 
 

@@ -32,7 +32,9 @@ EVENTS = [
 class _Versions(FakeArchive):
     """Every event in two versions, which lie in different parts."""
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+    def events(
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool, together: int = 1
+    ) -> Iterator[ArchivedEvent]:
         for event, _ in super().events(part, keys, layout, ascending=ascending):
             for number in (2, 1):
                 yield event, EventVersion(number, 1, newest=number == 2)
@@ -154,7 +156,9 @@ def test_a_page_has_its_limit_its_bytes_or_an_event(
 class _Corrected(FakeArchive):
     """An event whose first version had the status that is looked for, and whose newest has another."""
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+    def events(
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool, together: int = 1
+    ) -> Iterator[ArchivedEvent]:
         for event, _ in super().events(part, keys, layout, ascending=ascending):
             yield event, EventVersion(2, 2, newest=True)
             yield Event(event.series, event.time, event.id, {"status": "old"}), EventVersion(1, 1, newest=False)
@@ -172,7 +176,9 @@ def test_an_event_is_found_by_its_newest_version_alone() -> None:
 class _ById(FakeArchive):
     """A part of a stream by series, as it lies in its file: the events of a time by id, whatever their series."""
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+    def events(
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool, together: int = 1
+    ) -> Iterator[ArchivedEvent]:
         names = [(0, "b", "1"), (0, "a", "2"), (0, "b", "3"), (1, "c", "0"), (1, "a", "1")]
         rows: list[ArchivedEvent] = [
             (Event(series, _START + timedelta(seconds=second), id, {}), None) for second, series, id in names

@@ -92,7 +92,9 @@ class Parts(FakeArchive):
         )
         return msgspec.structs.replace(manifest, parts=parts)
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+    def events(
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool, together: int = 1
+    ) -> Iterator[ArchivedEvent]:
         self.opened.append(int(part.key))
         self.ranges.append(keys)
         seconds = self.seconds[int(part.key)]
@@ -144,7 +146,9 @@ class Versions(FakeArchive):
             manifest, parts=(msgspec.structs.replace(manifest.parts[0], first="v0#", last="v1#"),)
         )
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+    def events(
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool, together: int = 1
+    ) -> Iterator[ArchivedEvent]:
         rows: list[ArchivedEvent] = []
         for second, lengths in enumerate(self.lengths):
             for back, length in enumerate(lengths):

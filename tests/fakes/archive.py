@@ -93,7 +93,9 @@ class FakeArchive:
             columns={}, written_at="", parts=parts,
         )  # fmt: skip
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+    def events(
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool, together: int = 1
+    ) -> Iterator[ArchivedEvent]:
         number = int(part.key.rpartition(" ")[2])
         mine: list[ArchivedEvent] = [(event, None) for event in self.periods[keys.manifest][number::_PARTS]]
         return iter(sort_events(mine, keys, layout, ascending=ascending))

@@ -161,7 +161,9 @@ class FakeBucketReader:
         rows = [row for group in groups for row in group.events]
         return choose_page([event for event, version in rows if version is None or version.newest], keys, 1_000)
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+    def events(
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool, together: int = 1
+    ) -> Iterator[ArchivedEvent]:
         low, high = layout.find_place(keys.low), layout.find_place(keys.high)
         groups = [group for group in self._open(part, layout) if group.overlaps(low, high)]
         yield from sort_events((row for group in groups for row in group.events), keys, layout, ascending=ascending)

@@ -44,7 +44,9 @@ class File:
             written_at=LOW, parts=(part,),
         )  # fmt: skip
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+    def events(
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool, together: int = 1
+    ) -> Iterator[ArchivedEvent]:
         assert part.events == 4
         return read_part(self._body, keys, layout, ascending=ascending)
 

@@ -206,7 +206,9 @@ class World:
     def complete(self, items: bytes, _table: str) -> bytes:
         return items
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+    def events(
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool, together: int = 1
+    ) -> Iterator[ArchivedEvent]:
         return read_part(self.bucket[part.key], keys, layout, ascending=ascending)
 
 

@@ -38,7 +38,9 @@ class _PartReader(FakeBucketReader):
 
         return decode_columns(encode_columns(read_page(keys, self.manifest(keys.manifest), open_part).text))
 
-    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+    def events(
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool, together: int = 1
+    ) -> Iterator[ArchivedEvent]:
         return read_part(self._bucket.objects[part.key], keys, layout, ascending=ascending)
 
 

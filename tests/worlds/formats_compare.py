@@ -5,7 +5,9 @@ rows, schema and metadata of Parquet files are compared, and the content of comp
 compared byte by byte.
 """
 
+import gzip
 import json
+import re
 from collections.abc import Iterator
 from hashlib import sha256
 from io import BytesIO
@@ -82,7 +84,9 @@ def _make_comparable(path: str, body: bytes, names: dict[str, str]) -> list[str]
         return list(_read_parquet(body))
     if body.startswith(_FRAME):
         return [Zstd().expand(body).decode()]
-    text = body.decode()
+    text = gzip.decompress(body).decode() if path.endswith(".gz") else body.decode()
+    # The description at the end of a Parquet file names the version of pyarrow.
+    text = re.sub(r'("footer": ?)\d+', r"\1", text)
     if path.endswith(".parts.ndjson"):
         text = "\n".join(sorted({item["pk"]["S"].rpartition("#")[0] for item in read_lines(body)}))
     elif path.startswith("tables/"):

@@ -6,7 +6,8 @@ holds about as many events as a page, however many parts the period has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -76,12 +77,21 @@ def read_page(
                 groups += [_Group(part, file, group) for group in every if group.overlaps(start, end)]
     read, unread = list[tuple[pa.Table, pa.Array]](), keys.skip + most
     # Pages divide the events of one time, so each page must have the row groups in the same order.
-    for group in sorted(groups, key=lambda group: (numbers[group.part.key], group.at.number)):
-        # The events of a single time come in the order of row groups: it need not be read to its end.
-        if group.at.overlaps(start, edge) and (edge > start + 1 or unread >= 0):
-            with name_damage(group.part.key):
-                read.append(_read_group(group, keys, manifest.layout, start, edge))
-            unread -= len(read[-1][0])
+    groups = [group for group in groups if group.at.overlaps(start, edge)]
+    groups.sort(key=lambda group: (numbers[group.part.key], group.at.number))
+    for _, of_part in groupby(groups, key=lambda group: group.part.key):
+        some = list(of_part)
+        file, choice = some[0].file, RowChoice(start, edge, keys.names, keys.conditions, ids=keys.ids)
+        columns = list_columns(file.note, manifest.layout, choice, keys.fields)
+        file.plan_groups([group.at.number for group in some], columns)
+        for group in some:
+            # The events of a single time come in the order of row groups: it need not be read to its end.
+            if edge > start + 1 or unread >= 0:
+                with name_damage(group.part.key):
+                    read.append(_read_group(group, keys, manifest.layout, choice, columns))
+                unread -= len(read[-1][0])
+        # What was fetched of a part is not needed while the others are read.
+        file.plan_groups(())
     if not read:
         facts = {"reached": None if edge >= end else to_text(from_micros(edge)), "skip": 0, "read": 0}
         return ColumnsPage(_write_json(facts, keys), 0)
@@ -100,11 +110,10 @@ def read_page(
     return ColumnsPage(_write_json(facts, keys, table.slice(0, count)), count)
 
 
-def _read_group(group: _Group, keys: WholeRange, layout: Layout, start: int, edge: int) -> tuple[pa.Table, pa.Array]:
-    """Read the events of a row group before ``edge`` that meet all conditions, and the times of all that were looked at."""
-    choice = RowChoice(start, edge, keys.names, keys.conditions, ids=keys.ids)
-    columns = list_columns(group.file.note, layout, choice, keys.fields)
-    group.file.plan_groups([group.at.number], columns)
+def _read_group(
+    group: _Group, keys: WholeRange, layout: Layout, choice: RowChoice, columns: Sequence[str]
+) -> tuple[pa.Table, pa.Array]:
+    """Read the chosen events of a row group, and the times of all that were looked at."""
     table, times = choose_rows(group.file, group.at.number, layout, choice, columns)
     rows = PartRows(table, layout)
     arrays = {"time": join_chunks(table.column("time")).cast(pa.int64()), "series": join_chunks(table.column("series"))}

@@ -74,7 +74,7 @@ class PartFile:
             group = rows.slice(start, size)
             self._writer.write_table(group, row_group_size=size)
             if not self._by_time:
-                self._filters.append(make_filter(pc.unique(group.column("series")).to_pylist()))
+                self._filters.append(make_filter(pc.unique(group.column("series")).to_pylist(), exact=True))
             start += size
 
     def _cut(self, times: pa.Array, most: int) -> Iterator[int]:
@@ -124,6 +124,7 @@ class PartFile:
             greatest=max(self._series, default=""),
             names=make_filter(self._series),
             ids=ids,
+            footer=int.from_bytes(self._sink.getbuffer()[-8:-4], "little") + 8,
         )
 
 

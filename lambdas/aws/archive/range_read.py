@@ -26,8 +26,9 @@ from tidetable.ports import ArchiveRange
 from tidetable.times import from_micros, to_micros
 
 # A window has about so many events before conditions, and takes about so much memory. If its row groups have no more
-# than the second number of events, it goes to their end, because a row group is decoded as a whole.
-_WINDOW_EVENTS, _WHOLE_EVENTS, _WINDOW_BYTES = 50_000, 400_000, 32_000_000
+# than the second number of events, it goes to their end, because a row group is decoded as a whole. Parts that are read
+# together share these numbers, but windows have some events at least: each window decodes its row groups anew.
+_WINDOW_EVENTS, _WHOLE_EVENTS, _WINDOW_BYTES, _LEAST_EVENTS = 50_000, 400_000, 32_000_000, 5_000
 # So many rows become events at a time.
 _SLICE = 500
 _LAST_MICROS = to_micros(datetime.max.replace(tzinfo=UTC))
@@ -86,27 +87,32 @@ def _may_have_series(statistics: Any, names: NameConditions) -> bool:
 
 
 def read_between(
-    part: OpenPart, keys: ArchiveRange, layout: Layout, *, ascending: bool = True
+    part: OpenPart, keys: ArchiveRange, layout: Layout, *, ascending: bool = True, together: int = 1
 ) -> Iterator[ArchivedEvent | Skipped]:
     """Yield the events of a range in the order of the answer, window by window.
 
     A window is a piece of time. Its row groups are fetched only after the events of the previous window were used. Only
     rows that meet the conditions become events; after those of a window comes the number of its other rows. The versions
-    of an event come together, in any order.
+    of an event come together, in any order. If up to ``together`` parts are read at one place of the order, windows are
+    shorter: each part holds the rows of one.
     """
     start, end = find_times(keys, layout)
     names = keys.find_names()
     groups = [] if names is None else list_groups(part, keys.conditions, names)
+    planned: Sequence[RowGroup] = ()
     while start < end and (groups := [group for group in groups if group.overlaps(start, end)]):
         if ascending:
-            first, last = start, _find_window_end(groups, [group.span for group in groups], start, end)
+            first, last = start, _find_window_end(groups, [group.span for group in groups], start, end, together)
             start = last
         else:
             mirrored = [(1 - last, 1 - first, rows) for first, last, rows in (group.span for group in groups)]
-            first, last = 1 - _find_window_end(groups, mirrored, 1 - end, 1 - start), end
+            first, last = 1 - _find_window_end(groups, mirrored, 1 - end, 1 - start, together), end
             end = first
         window = [group for group in groups if group.overlaps(first, last)]
-        part.plan_groups(group.number for group in window)
+        if not set(window) <= set(planned):
+            # Most pages end within the first window. A reader that goes on gets the next windows by few requests.
+            planned = groups if planned else window
+            part.plan_groups(group.number for group in planned)
         choice = RowChoice(first, last, names or ANY, keys.conditions, every_version=True)
         tables, looked = [], 0
         for group in window:
@@ -133,13 +139,15 @@ def read_in_windows(parts: Sequence[OpenPart], layout: Layout) -> Iterator[PartR
         start = last
 
 
-def _find_window_end(groups: Sequence[RowGroup], spans: Sequence[Span], start: int, end: int) -> int:
+def _find_window_end(groups: Sequence[RowGroup], spans: Sequence[Span], start: int, end: int, together: int) -> int:
     """Find where a window that begins at ``start`` ends; ``spans`` are those of the groups."""
+    usual, most = (max(count // together, min(count, _LEAST_EVENTS)) for count in (_WINDOW_EVENTS, _WHOLE_EVENTS))
+    most_bytes = _WINDOW_BYTES // together
     each = sum(group.bytes for group in groups) / sum(group.rows for group in groups)
-    edge = find_portion_end(spans, start, end, min(_WINDOW_EVENTS, int(_WINDOW_BYTES / max(each, 1)) + 1))
+    edge = find_portion_end(spans, start, end, min(usual, int(most_bytes / max(each, 1)) + 1))
     whole = min(max((last for first, last, _ in spans if first < edge), default=edge), end)
     decoded = sum(rows for first, _, rows in spans if first < whole)
-    return max(edge, whole) if decoded * max(1, each * _WHOLE_EVENTS / (2 * _WINDOW_BYTES)) <= _WHOLE_EVENTS else edge
+    return max(edge, whole) if decoded * max(1, each * most / (2 * most_bytes)) <= most else edge
 
 
 def _list_events(rows: pa.Table, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:

@@ -18,11 +18,11 @@ from tidetable.archive.reading import ArchivedEvent, Skipped
 from tidetable.layout import Layout
 from tidetable.ports import ArchiveRange, WholeRange
 
-# One request for this many bytes at a file's end brings its footer and, if the file is small, the whole file.
+# One request for at least this many bytes at a file's end brings its footer and, if the file is small, the whole file.
 _TAIL_BYTES = 256 * 1024
 # Row groups are fetched by one request if no more than the first number of bytes lies between them, and together they
-# have at most the second number.
-_GAP_BYTES, _MOST_BYTES = 256 * 1024, 32_000_000
+# have at most the second number. If several parts are read together, they share it, and each has at least the third.
+_GAP_BYTES, _MOST_BYTES, _LEAST_BYTES = 256 * 1024, 32_000_000, 1_000_000
 # The manifests and the footers that a process keeps. A footer of 100 row groups of 10 columns takes half a megabyte.
 _MANIFESTS, _FOOTERS = 2, 64
 _Kept = TypeVar("_Kept")
@@ -31,16 +31,17 @@ _Kept = TypeVar("_Kept")
 class Ranged(RawIOBase):
     """An object in S3 as a file.
 
-    It fetches the object's end, where Parquet's footer is, when that is read first, and otherwise only the bytes to read.
+    It fetches the object's end, where Parquet's ``footer`` is, when that is read first, and otherwise only the bytes to read.
     ``plan`` says which ranges will be read, so that a few requests fetch them.
     """
 
-    def __init__(self, objects: S3Objects, key: str, size: int) -> None:
+    def __init__(self, objects: S3Objects, key: str, size: int, footer: int = 0, most_bytes: int = _MOST_BYTES) -> None:
         self._objects = objects
         self._key = key
         self._size = size
+        self._most_bytes = most_bytes
         self._position = 0
-        self._tail_from = max(0, size - _TAIL_BYTES)
+        self._tail_from = max(0, size - max(_TAIL_BYTES, footer))
         self._planned: list[tuple[int, int]] = []
         self._held = (0, 0, b"")
 
@@ -49,14 +50,17 @@ class Ranged(RawIOBase):
         return self._objects.get_range(self._key, self._tail_from, self._size)
 
     def plan(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Take the ranges that are read next. Neighbours are joined, and fetched when their first byte is read."""
+        """Take the ranges that are read next, and drop what was fetched before.
+
+        Neighbours are joined, and fetched when their first byte is read.
+        """
         joined: list[tuple[int, int]] = []
         for start, end in sorted(ranges):
-            if joined and start - joined[-1][1] <= _GAP_BYTES and end - joined[-1][0] <= _MOST_BYTES:
+            if joined and start - joined[-1][1] <= _GAP_BYTES and end - joined[-1][0] <= self._most_bytes:
                 joined[-1] = joined[-1][0], max(end, joined[-1][1])
             else:
                 joined.append((start, end))
-        self._planned = joined
+        self._planned, self._held = joined, (0, 0, b"")
 
     def readable(self) -> bool:
         return True
@@ -116,20 +120,21 @@ class S3PartReader:
         """Read the first events of a range as JSON; see ``column_read``."""
         return read_page(keys, self.manifest(keys.manifest), self._open)
 
-    def _open(self, part: Part) -> OpenPart:
-        """Open a part. Its footer is kept: each page of a period begins with the footers of its parts."""
+    def _open(self, part: Part, together: int = 1) -> OpenPart:
+        """Open a part, one of so many. Its footer is kept: each page of a period begins with the footers of its parts."""
         name = f"{part.key} {part.sha256}"
-        source = Ranged(self._objects, part.key, part.size)
+        footer, most = part.bounds.footer if part.bounds is not None else 0, max(_MOST_BYTES // together, _LEAST_BYTES)
+        source = Ranged(self._objects, part.key, part.size, footer, most)
         file = pq.ParquetFile(source, metadata=self._footers.get(name))
         _keep(self._footers, name, file.metadata, _FOOTERS)
         return OpenPart(file, source.plan)
 
     def events(
-        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool, together: int = 1
     ) -> Iterator[ArchivedEvent | Skipped]:
         """Yield the part's events of a range; see ``read_between``."""
         with name_damage(part.key):
-            yield from read_between(self._open(part), keys, layout, ascending=ascending)
+            yield from read_between(self._open(part, together), keys, layout, ascending=ascending, together=together)
 
 
 def _keep(kept: dict[str, _Kept], key: str, value: _Kept, most: int) -> None:

@@ -41,7 +41,8 @@ class IdRule(msgspec.Struct, frozen=True, kw_only=True):
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """What the events of a part have in common: the first and the last time, the least and the greatest series, and the
     filter of the series (see ``series_filter``). ``ids`` says how to compute the ids that are not kept. ``columns`` are the
-    fields that are columns without being declared, with their types; None if nobody noted them.
+    fields that are columns without being declared, with their types; None if nobody noted them. ``footer`` is the number
+    of bytes at the end of the part that describe the others.
     """
 
     oldest: str
@@ -51,6 +52,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     names: bytes
     ids: IdRule | None = None
     columns: Mapping[str, str] | None = None
+    footer: int = 0
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

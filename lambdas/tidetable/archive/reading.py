@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from heapq import merge, nlargest, nsmallest
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -59,9 +59,11 @@ class PartReader(Protocol):
         ...
 
     def events(
-        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool
+        self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool, together: int
     ) -> Iterator[ArchivedEvent | Skipped]:
         """Read the part's events in the order of the answer: at least every event of the range that meets its conditions.
+
+        At one place of the order, up to ``together`` parts are read, and share the memory.
 
         The order is that of the sort keys of ``layout.find_ordering_layout(keys.series)``; all versions of an event come
         together. There may be other events, and numbers of skipped rows.
@@ -212,15 +214,22 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
     def read_part(part: Part, span: Span) -> Iterator[_SortedEvent]:
         # The merge takes one row of each part before it begins. This one stands for the unopened part.
         yield _SortedEvent(_find_bound(span, across, ascending=ascending), 0, _NO_EVENT, None)
-        for row in reader.events(part, unread, layout, ascending=ascending):
+        for row in reader.events(part, unread, layout, ascending=ascending, together=together):
             if isinstance(row, Skipped):
                 yield _SortedEvent(across.make_edge(row.edge), 0, _NO_EVENT, None, row.rows)
             elif keys.versions or row[1] is None or row[1].newest:
                 yield _add_sort_key(*row, across)
 
     found = manifest.find_parts(low, high, names.series, names.series_prefix)
+    together = _count_together([span for _, span in found])
     parts = [read_part(part, span) for part, span in found]
     return merge(*parts, key=_SORT_KEY, reverse=not ascending)
+
+
+def _count_together(spans: Sequence[Span]) -> int:
+    """Count the parts that have the same time, at the time that most parts have; at least one."""
+    edges = chain.from_iterable(((first, 1), (last + 1, -1)) for first, last in spans)
+    return max(accumulate(step for _, step in sorted(edges)), default=1)
 
 
 def find_times(keys: ArchiveRange, layout: Layout) -> tuple[int, int]:

@@ -65,7 +65,7 @@ class SegmentRun:
         memo, generation, events = self.segment.memo, self.held.generation, sum(part.events for part in parts)
         if events != memo.events:
             self._require_time()
-            self.exporter.objects.put(self.segment.make_progress_key(generation), msgspec.json.encode(parts))
+            self.segment.note_parts(parts, generation, self.exporter.objects)
             memo = msgspec.structs.replace(memo, events=events, noted=generation)
         memo = msgspec.structs.replace(memo, after=after, free=to_text(self.pacer.free))
         self.held.memo = msgspec.json.encode(memo).decode()

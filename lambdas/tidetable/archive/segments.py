@@ -11,7 +11,8 @@ the marked segments again, at a later instant.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import gzip
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -84,17 +85,22 @@ class Segment(NamedTuple):
         """Make the prefix of the files that a claim of this generation writes."""
         return f"{make_prefix(self.stream, self.label)}part-{self.made}-{self.number:05d}-{generation:03d}-"
 
-    def make_progress_key(self, generation: int) -> str:
+    def _make_progress_key(self, generation: int) -> str:
         """Make the key of the object in which a claim of this generation notes the files of the segment."""
         prefix = make_progress_prefix(self.stream, self.label)
-        return f"{prefix}{self.made}-{self.number:05d}-{generation:03d}.json"
+        return f"{prefix}{self.made}-{self.number:05d}-{generation:03d}.json.gz"
+
+    def note_parts(self, parts: Sequence[Part], generation: int, objects: Objects) -> None:
+        """Note the files of the segment in one object. In a stream by time, all of them have about the same series."""
+        body = gzip.compress(msgspec.json.encode(parts), mtime=0)
+        objects.put(self._make_progress_key(generation), body)
 
     def read_parts(self, objects: Objects) -> list[Part] | None:
         """Read the noted files; None if the note is gone, for example after an earlier version began its own archive."""
         if not self.memo.noted:
             return []
-        note = objects.find(self.make_progress_key(self.memo.noted))
-        return msgspec.json.decode(note, type=list[Part]) if note is not None else None
+        note = objects.find(self._make_progress_key(self.memo.noted))
+        return msgspec.json.decode(gzip.decompress(note), type=list[Part]) if note is not None else None
 
 
 def list_segments(work: WorkRecords, *names: str) -> list[Segment]:
