@@ -21,8 +21,8 @@ _GB_SECOND, _INVOCATION = 0.0000133334, 0.2e-6
 _WRITE, _READ = 5e-6, 0.4e-6
 # The memory of a worker, the seconds of its start (it imports pyarrow), and the seconds in which it reads.
 FUNCTION_GB, START_SECONDS, RUN_SECONDS = 1769 / 1024, 4.0, 240.0
-# Table bytes per second that a worker reads, writes and reads back: `make bench` measures 19 MB per second and core. A
-# worker also waits for its pages, one after another, so 10 MB are assumed.
+# Table bytes per second that a worker reads, writes and reads back: `make bench` measures more than 19 MB per second and
+# core. A worker reads one page ahead, but a table may be slower, so 10 MB are assumed.
 BYTES_PER_SECOND = 10e6
 # The bytes of a segment, which usually is one file.
 _SEGMENT_BYTES = 1e9

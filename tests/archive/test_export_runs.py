@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from aws.archive.part_writer import ParquetWriter
 from tests.fakes import FakeClock
 from tests.worlds.archives import NOW, START, World, divide, some, throttle_second_segment
 from tidetable.archive import Exporter
@@ -134,6 +135,50 @@ def test_the_notes_of_many_files_are_written_once() -> None:
     assert len(notes) == 1
     # 31,250 such files would have 6 MB.
     assert notes[0] / len(world.parts) < 200
+
+
+def test_the_next_page_is_read_while_a_page_is_written_and_no_page_is_read_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker on a fast table waited for each page. Files end after 3 KB, and the page that was read goes into the next."""
+    world = World(some(30))
+    world.part_bytes = 3_000
+    page, add, order = world.page, ParquetWriter.add, list[str]()
+
+    def note_page(table: str, *, after: Any, **options: Any) -> RawPage:
+        order.append(f"read {after['at'] if after is not None else 0}")
+        return page(table, after=after, **options)
+
+    def note_add(self: ParquetWriter, items: bytes) -> None:
+        order.append("write")
+        add(self, items)
+
+    monkeypatch.setattr(world, "page", note_page)
+    monkeypatch.setattr(ParquetWriter, "add", note_add)
+    facts = world.archive().archive
+    assert order == ["read 0", "read 7", "write", "read 14", "write", "read 21", "write", "read 28", "write", "write"]
+    assert len(world.parts) > 1
+    assert facts is not None
+    assert facts.events == 30
+
+
+def test_a_page_whose_data_elsewhere_cannot_be_read_is_read_again_and_nothing_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(some(30))
+    complete, calls = world.complete, list[int]()
+
+    def throttle_second_page(items: bytes, table: str) -> bytes:
+        calls.append(len(items))
+        if len(calls) == 2:
+            raise TableThrottled(table)
+        return complete(items, table)
+
+    monkeypatch.setattr(world, "complete", throttle_second_page)
+    facts = world.archive().archive
+    assert len(calls) == 6
+    assert facts is not None
+    assert facts.events == 30
 
 
 def test_runs_that_find_no_event_go_on_where_the_last_run_ended(monkeypatch: pytest.MonkeyPatch) -> None:

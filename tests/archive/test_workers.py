@@ -383,6 +383,23 @@ def test_records_that_a_killed_run_left_are_removed_after_the_next_archive() -> 
     assert_whole(world, 3)
 
 
+def test_a_complete_archive_is_told_also_if_no_message_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(some(3))
+    left = name(0, "1773964799999").name.replace("2026-03-01", "2026-02-01")
+    world.records.add(ARCHIVE, left, '{"count":1,"readers":1,"columns":{}}')
+
+    def fail(names: Any) -> None:
+        raise ConnectionError(f"the queue is away: {names}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.work_queue, "send", fail)
+        done = world.run()
+    assert (done.done, done.events, done.wait) == (True, 3, 0.0)
+    world.clock.sleep(3_600)
+    wake_archive_workers(world.make_exporter())
+    assert world.work_queue.messages == [ItemName(ARCHIVE, left)]
+
+
 def test_a_segment_whose_note_is_gone_is_read_again() -> None:
     world = divided(1)
     world.run()

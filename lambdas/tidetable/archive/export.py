@@ -9,6 +9,7 @@ A table that is read in a few seconds is archived by the run that begins its arc
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
@@ -83,8 +84,10 @@ def archive_period(
     events = _count_events(segments)
     if are_done(segments):
         entry, _ = take_turn(stream, label, exporter, owner, remaining, retain=retain)
-        # Segments that a killed run left of another period get a message, and its worker removes them.
-        wake_archive_workers(exporter)
+        # Segments that a killed run left of another period get a message, and its worker removes them. This archive is
+        # complete also if that fails, and a later run sends the message.
+        with suppress(Exception):
+            wake_archive_workers(exporter)
         wait = 0.0
     return Archived(entry, events, wait)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,10 @@ _LONGEST_PAUSE = 4.0
 
 @dataclass(slots=True)
 class SegmentRun:
-    """The work of one claim on a segment."""
+    """The work of one claim on a segment.
+
+    While a page is written, the next one is read, so memory holds one page more. ``ahead`` is the page after the last one.
+    """
 
     entry: Entry
     segment: Segment
@@ -38,9 +42,14 @@ class SegmentRun:
     pacer: Pacer
     remaining: Remaining
     packs: int = 0
+    ahead: Future[RawPage | None] | None = None
 
     def run(self) -> None:
         """Write files until the segment ends or the time is up. The memo of the claim then has the progress."""
+        with self.exporter.pools(1) as pool:
+            self._write_files(pool)
+
+    def _write_files(self, pool: Executor) -> None:
         exporter, parts = self.exporter, self.segment.read_parts(self.exporter.objects)
         if parts is None:
             self.segment, parts = self.segment.begin_anew(), []
@@ -48,7 +57,7 @@ class SegmentRun:
         after, ended = memo.after, False
         while not ended:
             writer, self.packs = exporter.format.writer(self.entry.layout, memo.columns), 0
-            reached, ended = self._fill_part(writer, after)
+            reached, ended = self._fill_part(writer, after, pool)
             if reached == after and not ended:
                 break
             # Pages without events are progress, too: in a table with packs, a run on a slow table may read nothing else.
@@ -76,17 +85,20 @@ class SegmentRun:
             raise ArchiveBusy("the time is up")
 
     def _fill_part(
-        self, writer: PartWriter, after: Mapping[str, object] | None
+        self, writer: PartWriter, after: Mapping[str, object] | None, pool: Executor
     ) -> tuple[Mapping[str, object] | None, bool]:
         """Read pages into a part. Return the key after which the next part begins, and True if the segment ended."""
         while not writer.is_full and writer.size < self.exporter.part_bytes:
-            page = self._fetch_page(after)
+            page = self._fetch_page(after) if self.ahead is None else self.ahead.result()
             if page is None:
                 return after, False
+            if page.after is not None:
+                self.ahead = pool.submit(self._fetch_page, page.after)
             try:
                 items = self.exporter.complete(page.items, self.entry.table)
             except TableThrottled:
                 # The table beside the period table has no units left for this run. The next run reads this page again.
+                self.ahead = None
                 return after, False
             writer.add(items)
             self.packs += page.packs
