@@ -15,6 +15,7 @@ from bill.current_tables import (
     mark_period,
     observe_periods,
 )
+from tests.fakes.catalog import FakeCatalog
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import NOON, configuration
 from tidetable.catalog import Entry, Horizon, State
@@ -66,6 +67,36 @@ def test_periods_before_the_horizon_are_read_only_if_they_are_wanted(all_periods
     found = observe_periods(stream, cast("Any", catalog), cast("Any", tables), Serial, all_periods=all_periods)
     assert found == ([], None)
     assert starts == [start]
+
+
+@pytest.mark.parametrize(
+    ("before", "labels"),
+    [
+        (None, ["2026-03-16", "2026-03-14", "2026-02-02", "2020-01-01"]),
+        (14, ["2026-02-02", "2020-01-01"]),
+        (1, ["2026-02-02", "2020-01-01"]),
+    ],
+)
+def test_far_periods_come_last_each_once(before: int | None, labels: list[str]) -> None:
+    """One far period lies behind the horizon: it is restored. The page begins before a day of March, or at the end."""
+    stream, catalog = configuration().streams["s"], FakeCatalog()
+    states = {
+        "2020-01-01": State.CLOSED, "2024-07-01": State.DELETED, "2026-02-02": State.CLOSED, "2026-03-10": State.DELETED,
+        "2026-03-14": State.RESTORING, "2026-03-16": State.OPEN,
+    }  # fmt: skip
+    for label, state in states.items():
+        entry = Entry("s", parse_label(label), f"t.s.{label}", stream.layout, state, NOON)
+        catalog.items["s", entry.period] = entry
+        if state in (State.CLOSED, State.RESTORING):
+            catalog.note_far(entry)
+    catalog.set_horizon("s", parse_label("2026-03-10").end)
+    tables: Any = SimpleNamespace(describe=lambda _: None)
+    at = None if before is None else NOON.replace(day=before, hour=0)
+    found, _ = observe_periods(stream, cast("Any", catalog), tables, Serial, all_periods=False, before=at)
+    assert [period.entry.period.label for period in found] == labels
+    # Nothing is read between the far periods.
+    walked = [start for start, end, _ in catalog.reads if start != end]
+    assert walked == ([] if before == 1 else [parse_label("2026-03-10").end])
 
 
 def test_the_periods_of_a_removed_stream_say_since_when_it_is_removed() -> None:

@@ -100,7 +100,10 @@ def test_the_horizon_is_behind_the_last_deleted_period_and_periods_before_it_are
         horizon = world.catalog.read_horizon("s")
         remember_horizons(world.catalog, see(config, *entries, horizon=horizon), NOON)
     assert noted == [11, restored.period.label, 14]
-    assert world.catalog.read_horizon("s") == Horizon(last.period.start, (restored.period,))
+    assert world.catalog.read_horizon("s") == horizon == Horizon(last.period.start, (restored.period,))
+    deleted = replace(last, state=State.DELETED)
+    remember_horizons(world.catalog, see(config, first, restored, deleted, horizon=horizon), NOON + DAY)
+    assert noted == [11, restored.period.label, 14, 15], "it is noted once"
 
 
 def test_a_deleted_period_within_the_window_leaves_the_horizon() -> None:

@@ -175,6 +175,17 @@ def test_late_events_cost_their_tables_until_these_have_rested_and_are_read_agai
     assert world.check() == silent + 1
 
 
+def test_a_table_that_takes_no_more_events_of_requests_rests_for_late_at_the_most() -> None:
+    world = Latest("plain")
+    world.run_hours(1)
+    world.drain("n0", world.now - 5 * HOUR, "late")
+    world.pass_time(30)
+    assert len(world.stage.rollups.read_at_once("s").marks) == 1
+    world.run_hours(1)
+    assert world.stage.rollups.read_at_once("s").marks == []
+    assert len(world.record().covered) == 1
+
+
 def test_a_request_waits_in_the_queue_while_a_period_that_is_over_cannot_be_marked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
