@@ -8,7 +8,6 @@ events into the archive that the first one has written.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from aws.archive.parquet import Parquet
+from bench.results import note_ratios
 from cli.archive_import import DOLLARS_PER_CORE_SECOND
 from tests.worlds.bulk import Importer, Small
 from tidetable.config import parse
@@ -69,6 +69,7 @@ def measure(file: Path, count: int, folder: Path, world: Small) -> Figures:
 def main() -> None:
     """Print the figures of each form of file."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else SERIES * SECONDS
+    ratios: dict[str, Any] = {}
     with TemporaryDirectory() as name:
         folder = Path(name)
         lines, table, tenth = folder / "readings.ndjson", folder / "readings.parquet", folder / "tenth.ndjson"
@@ -80,16 +81,16 @@ def main() -> None:
         world = make_world()
         for file, into in ((lines, world), (table, make_world())):
             figures = measure(file, count, folder / file.suffix, into)
-            each = figures.read + figures.merged
+            each, form = figures.read + figures.merged, file.suffix[1:]
+            runs = figures.runs / lines.stat().st_size
             print(
-                f"{file.suffix[1:]}: {figures.read:.1f} us reading + {figures.merged:.1f} us merging = {each:.1f} us,"
-                f" {1e6 / each:,.0f} events per second and core; a billion: ${each * 1e3 * DOLLARS_PER_CORE_SECOND:.2f};"
-                f" runs: {figures.runs / lines.stat().st_size:.2f} bytes per byte of NDJSON"
+                f"{form}: {figures.read:.1f} us reading, {figures.merged:.1f} us merging; runs {runs:.2f} of the NDJSON"
             )
+            ratios[f"import_{form}_us"] = each
+            ratios[f"import_{form}_dollars_per_billion"] = each * 1e3 * DOLLARS_PER_CORE_SECOND
         own = -(-count // 10)
-        figures = measure(tenth, own, folder / "tenth", world)
-        print(f"an event that is archived already: {figures.merged * own / count:.1f} us")
-    print(f"the greatest memory of all: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB")
+        ratios["import_archived_us"] = measure(tenth, own, folder / "tenth", world).merged * own / count
+    note_ratios(**ratios)
 
 
 def make_world() -> Small:

@@ -103,8 +103,8 @@ class ArchiveImport:
             known.rows += items.rows
             known.oldest = min(known.oldest or items.oldest, items.oldest)
             known.newest = max(known.newest, items.newest)
-            if self.keeps and items.rows:
-                is_full = runs.add(period.label, items.keys, items.texts)
+            if self.keeps:
+                is_full |= runs.add(period.label, items.keys, items.texts)
         self.progress.rows = rows[-1].number + 1
         if is_full:
             self._save(runs)

@@ -132,6 +132,8 @@ class Judge:
             for number in too_large:
                 detail = "the event takes more bytes than the tables of its period can keep"
                 refusals.append(Refusal(sent[number][0], "too_large", detail))
+            if not items:
+                continue
             layout, own = self._periods.find_layout(period), pick_values(times, numbers)
             keys = [make_sort_key(layout, item["pk"], item["sk"]) for item in items]
             texts = _settle_numbers(encode_items(items))

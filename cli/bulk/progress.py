@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 
 import msgspec
@@ -66,6 +68,18 @@ class ProgressFolder:
                 " --state names another folder"
             )
         return progress
+
+    @contextmanager
+    def hold(self, progress: Progress) -> Iterator[None]:
+        """Keep other commands out of the folder, which belongs to this import from now on."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "lock").open("w") as lock:
+            try:
+                flock(lock, LOCK_EX | LOCK_NB)
+            except OSError as error:
+                raise CommandError(f"another command works in {self.path}: --state names another folder") from error
+            self.save(progress)
+            yield
 
     def save(self, progress: Progress) -> None:
         """Replace the progress in one step, so that an interruption leaves either the old or the new one."""

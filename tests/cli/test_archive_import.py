@@ -18,6 +18,7 @@ import wiring
 from cli import archive_import as command
 from cli import clock, common
 from cli.account import Account
+from cli.bulk.progress import Progress, ProgressFolder
 from tests.api.gateway import Context
 from tests.fakes.bucket import FakeBucket, FakeFormat
 from tests.fakes.stage import Stage, prepare_once
@@ -190,6 +191,15 @@ def test_a_live_period_is_refused_with_the_way_out(stage: Stage, tmp_path: Path)
     skipped = json.loads(run(*words, "--on-error", "skip", "--json").stdout)
     assert skipped["not_imported"].keys() == {live}
     assert [period["merged"] and period["merged"]["events"] for period in skipped["periods"]] == [1, None]
+
+
+def test_one_command_at_a_time_works_in_a_folder(stage: Stage) -> None:
+    folder = ProgressFolder(Path("quakes.import"))
+    with folder.hold(Progress({}, "")):
+        assert "another command works in quakes.import: --state names another folder" in run(*FILES, "--again").output
+    # It belongs to that import from its beginning on.
+    assert "belongs to an import with other files or options" in run(*FILES).output
+    assert run(*FILES, "--again").exit_code == 0
 
 
 @pytest.mark.parametrize(

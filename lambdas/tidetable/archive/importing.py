@@ -71,7 +71,7 @@ def finish_import(
             return "changed"
         sizes = exporter.objects.sizes(make_prefix(stream, label))
         manifest = read_manifest(key, exporter) if key in sizes else None
-        if manifest is None or any(sizes.get(part.key) != part.size for part in manifest.parts):
+        if manifest is None or not manifest.is_stored(sizes):
             # Another import or a rewriting has removed the files, as no record names them.
             return "changed"
         if manifest.layout != (policy.layout if entry is None else entry.layout):

@@ -143,6 +143,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
             **facts,
         )
 
+    def is_stored(self, sizes: Mapping[str, int]) -> bool:
+        """True if the bucket, whose objects have these sizes by their keys, has all parts."""
+        return all(sizes.get(part.key) == part.size for part in self.parts)
+
     def encode(self) -> bytes:
         """Encode the manifest as JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
