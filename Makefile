@@ -166,6 +166,7 @@ bench: develop $(JAR) ## hot paths, suffixes and the bill, each against a named 
 	$(PY) -m bench.archive
 	$(PY) -m bench.archive_files
 	$(PY) -m bench.bulk_import
+	$(PY) -m bench.restore
 	$(PY) -m bench.console
 
 synth: setup ## the CloudFormation template, without credentials (STAGE, CONFIG)

@@ -162,7 +162,7 @@ def _show_plan(plan: Mapping[str, Any], stream: str, count: int, joined: Mapping
         say(f"the restore from {joined['first']} to {joined['last']} is under way: {_describe(joined)}")
         return
     price = plan["price"]
-    say(f"{stream}: {count:,} periods with {price['events']:,} events are to be restored")
+    say(f"{stream}: to restore: {_count_periods(count)} with {price['events']:,} events")
     if count:
         units = f"{price['write_units']:,} write units, {price['read_units']:,} read units"
         work = f"{price['seconds']:,} s of workers, tables of {price['table_bytes'] / 1e6:,.1f} MB"
@@ -170,6 +170,10 @@ def _show_plan(plan: Mapping[str, Any], stream: str, count: int, joined: Mapping
         say(f"  estimated from the sizes of the files; prices of {REGION}, {MONTH}, on demand, without requests to S3")
     for other in plan["restores"]:
         say(f"the restore from {other['first']} to {other['last']} comes first: {_describe(other)}")
+
+
+def _count_periods(count: int) -> str:
+    return "1 period" if count == 1 else f"{count:,} periods"
 
 
 def _describe(progress: Mapping[str, Any]) -> str:
@@ -211,9 +215,9 @@ def _show_end(answer: Mapping[str, Any], plan: Mapping[str, Any], *, waited: boo
     left, chosen = _list_labels(answer), _list_labels(plan)
     done = [label for label in chosen if label not in left]
     if done:
-        say(f"{plan['stream']} {done[0] if len(done) == 1 else f'{len(done)} periods'}: restored")
+        say(f"{plan['stream']} {done[0] if len(done) == 1 else _count_periods(len(done))}: restored")
     for progress in answer["restores"]:
         warn(progress["problem"])
         say("Workers try again every five minutes. When the cause is gone, the restore goes on; --cancel ends it.")
     if left and not answer["restores"]:
-        warn(f"{len(left)} periods are not restored: the restore was cancelled")
+        warn(f"{_count_periods(len(left))} not restored: the restore was cancelled")

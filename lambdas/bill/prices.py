@@ -99,7 +99,8 @@ KEYS_GB, KEYS_SECONDS = 0.5, 0.002
 QUERY_GB, QUERY_SECONDS = 1.0, 0.030
 # A worker of archives: pages of 1 MB, one after another, compared and compressed by a core.
 ARCHIVER_GB, ARCHIVER_BYTES_PER_SECOND = 1769 / 1024, 10e6
-# A worker of restores: the rows of a file become items, are sent, read and compared (bench/restore.py).
+# A worker of restores: to make requests of the rows of a file and to compare them takes 16 microseconds of a core per event
+# (bench/restore.py). With the waits for DynamoDB's answers, 60 are assumed.
 RESTORER_GB, RESTORED_EVENT_SECONDS = 3008 / 1024, 60e-6
 # Workers of rollups, on a whole core, that is 1,769 MB. A call waits for some answers: 100 ms are assumed, and 5 ms for each
 # request of the scheduler. Sealing an event of a plain item or of a pack, and a cell, are measured by bench/seal.py and

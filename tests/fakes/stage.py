@@ -347,7 +347,7 @@ class Stage:
     ) -> Entry:
         """Restore a period or a range as the restorer function and its workers do, or so many items at ``most``.
 
-        Return the first period. An error of a worker is raised.
+        Return the first period of the range. An error of a worker is raised.
         """
         restorer = self.pipeline.restorer
         exporter = restorer.archive
@@ -357,7 +357,7 @@ class Stage:
         follow_orders(exporter, stream)
         wake_workers(restorer)
         self.work_on_restores(within=within, most=most)
-        return require_entry(stream, first, exporter.catalog)
+        return list_range(stream, first, last or first, exporter)[0]
 
     def cancel_restores(self, stream: str) -> None:
         """End the restores of a stream as the restorer function does."""

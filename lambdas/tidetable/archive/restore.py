@@ -130,7 +130,8 @@ def follow_orders(exporter: Exporter, stream: str = "") -> None:
             events = entry.archive.events if entry.archive is not None else 0
             memo = msgspec.json.encode(PeriodMemo(events)).decode()
             exporter.work.add(RESTORE, name_period(order, entry.period.label).name, memo)
-        if not left and not under_way:
+        if not left:
+            # A period that cannot be restored any more is given up.
             exporter.work.remove(RESTORE, order.name)
 
 

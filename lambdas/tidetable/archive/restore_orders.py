@@ -12,6 +12,7 @@ the order was made.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
@@ -239,10 +240,12 @@ def describe_order(order: RestoreOrder, left: int, events: int, now: datetime) -
     memo, written, compared = order.read_memo(), 0, 0
     items = [item for period in order.periods for item in period.list_due()]
     for period in order.periods:
-        at_step = period.read_memo() if period.item else PeriodMemo(0)
-        done = sum(piece.read_memo().items for piece in period.list_pieces(at_step))
-        written += at_step.events if at_step.comparing else done
-        compared += done if at_step.comparing else 0
+        # What cannot be read is not counted; its worker notes the problem.
+        with suppress(RecordUnread):
+            at_step = period.read_memo()
+            done = sum(piece.read_memo().items for piece in period.list_pieces(at_step))
+            written += at_step.events if at_step.comparing else done
+            compared += done if at_step.comparing else 0
     waiting = [now - item.waiting for item in items if item.waiting is not None]
     return {
         "first": memo.first,
