@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from math import ceil
 
 from bill import prices
 from bill.amounts import Line
 from bill.prices import GB, HOURS, ON_DEMAND, PROVISIONED
 from bill.workload import Workload
+from tidetable.archive.exporter import AT_ONCE_BYTES
+from tidetable.archive.turn import is_read_by_time
 from tidetable.config.stream import Keeping
 
 _MONTH_DAYS = HOURS / 24
@@ -47,8 +50,7 @@ def price_archive(workload: Workload) -> list[Line]:
     if workload.stream.on_expiry != "archive":
         return []
     stored = workload.events_per_month * workload.event_bytes
-    # Packs are read twice: once to find their partitions, and once in order.
-    read = workload.events_per_month * workload.stored_bytes * (1 if workload.stream.pack is None else 2)
+    read = workload.events_per_month * workload.stored_bytes * _count_reads(workload)
     month_gb = stored * prices.ARCHIVE_SHARE / GB
     seconds = stored / prices.ARCHIVER_BYTES_PER_SECOND
     dollars = price_stored(workload.keeping, month_gb, workload.kept_archive_days)
@@ -61,6 +63,14 @@ def price_archive(workload: Workload) -> list[Line]:
             "assumed: 10 MB per second at 1,769 MB",
         ),
     ]
+
+
+def _count_reads(workload: Workload) -> int:
+    """Count how often an export reads an item. Packs that are scanned are read twice: to find their partitions, and in order."""
+    stream, length = workload.stream, timedelta(days=workload.period_days)
+    size = workload.events_per_month * workload.stored_bytes * workload.period_days / _MONTH_DAYS
+    by_time = size > AT_ONCE_BYTES and is_read_by_time(stream.layout, length, size)
+    return 1 if stream.pack is None or by_time else 2
 
 
 def _describe_stored(workload: Workload, month_gb: float) -> str:

@@ -74,3 +74,32 @@ def test_present_archives_are_priced_in_the_class_that_they_have_by_now(days: in
     (line,) = (line for line in stage.stream()["lines"] if line["name"] == "archive, S3")
     assert line["dollars"] == pytest.approx(dollars)
     assert line["how"] == "1 archives, 2.00 GB of Parquet, in infrequent-access from 30 days after their export on"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "rate", "times"),
+    [
+        # 100 events per second of 500 bytes: 180 MB per hour and a table of 4.3 GB.
+        (60, 100.0, 1),
+        (0, 100.0, 2),
+        # 216 MB in 1,440 buckets and 4 suffixes: 38 KB each, for which a Query costs too much.
+        (1, 5.0, 2),
+        # 1.5 events per second are a table of 65 MB, and 1.4 one of 60 MB, which is read at once by a scan.
+        (60, 1.5, 1),
+        (60, 1.4, 2),
+    ],
+)
+def test_packs_of_a_large_table_by_time_are_read_once(minutes: int, rate: float, times: int) -> None:
+    """Ranges of time are read by Query. A scan finds the partitions of packs first, and then reads each in order.
+
+    Without ``minutes`` of a bucket, the table is partitioned by series.
+    """
+    config = configuration(capacity='mode = "on-demand"', more='[streams.s.pack]\nspan = "1h"')
+    stream = config.streams["s"]
+    key = replace(stream.key, shards=4)
+    if minutes:
+        key = replace(key, partition_by="time", bucket=timedelta(minutes=minutes))
+    workload = Workload([rate] * 24, 1000, 0.0, 4096, 0.0, replace(stream, key=key), packed_bytes=500)
+    line = price_archive(workload)[1]
+    size = rate * 730 * 3_600 * workload.stored_bytes
+    assert line.dollars == pytest.approx(times * size / 4_096 * 0.125e-6)

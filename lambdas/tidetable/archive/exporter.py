@@ -21,6 +21,9 @@ from tidetable.run_streams import find_recorded_policy
 from tidetable.work.claim import WorkRecords
 from tidetable.work.schedule import WorkQueue
 
+# A larger table is read by workers.
+AT_ONCE_BYTES = 64_000_000
+
 
 @dataclass(slots=True)
 class Exporter:
@@ -47,7 +50,7 @@ class Exporter:
     work_queue: WorkQueue
     part_bytes: int = 8_000_000_000
     segment_bytes: int = 1_000_000_000
-    at_once_bytes: int = 64_000_000
+    at_once_bytes: int = AT_ONCE_BYTES
     time_travel: bool = False
 
     def stream(self, name: str) -> Stream | None:

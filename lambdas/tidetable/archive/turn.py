@@ -27,6 +27,7 @@ from tidetable.catalog_steps import read_entry
 from tidetable.config import ArchivePolicy
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, StaleEntry
 from tidetable.expiry import compute_settling
+from tidetable.layout import Layout
 from tidetable.periods import parse_label
 from tidetable.ports import Catalog, Table
 from tidetable.remaining import Remaining, limit_time
@@ -189,13 +190,17 @@ def _count_slices(entry: Entry, table: Table, count: int) -> int:
 
     A slice has the events of a row group. A table that is read at once is sorted at once, in whatever order it is read.
     """
-    layout, period = entry.layout, entry.period
-    if not layout.is_ordered_by_time:
-        return 0
-    partitions = len(layout.list_buckets(period.start, period.end)) * layout.shards
-    if table.size_bytes < PARTITION_BYTES * partitions:
+    if not is_read_by_time(entry.layout, entry.period.end - entry.period.start, table.size_bytes):
         return 0
     return max(1, -(-table.item_count // (count * SLICE_ITEMS)))
+
+
+def is_read_by_time(layout: Layout, length: timedelta, size: float) -> bool:
+    """True if the table of a period of this length, of ``size`` bytes, is read by ranges of time, and not scanned."""
+    if not layout.is_ordered_by_time:
+        return False
+    partitions = -(-length // timedelta(seconds=layout.bucket)) * layout.shards
+    return size >= PARTITION_BYTES * partitions
 
 
 def _require_writes_over(entry: Entry, exporter: Exporter) -> None:
