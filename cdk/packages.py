@@ -22,9 +22,14 @@ from tempfile import TemporaryDirectory
 
 RUNTIME = "3.13"
 _SLIM = "requirements.txt"
-# The lists of packages: of the functions on the hot path, with pyarrow for Parquet, and with the parsers of other
-# programs' protocols for the doors.
-REQUIREMENTS = {"slim": _SLIM, "archive": "requirements-archive.txt", "doors": "requirements-doors.txt"}
+# The lists of packages: of the functions on the hot path, with pyarrow for Parquet, with the parsers of other programs'
+# protocols for the doors, and with pyiceberg for the tables.
+REQUIREMENTS = {
+    "slim": _SLIM,
+    "archive": "requirements-archive.txt",
+    "doors": "requirements-doors.txt",
+    "iceberg": "requirements-iceberg.txt",
+}
 # pip's names for Lambda's architectures.
 MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
 # Files that functions do not need. Without them pyarrow fits into Lambda's 250 MB, and the package of the construct

@@ -62,8 +62,10 @@ def acknowledge_findings(scope: IConstruct, common: Common, bucket: s3.IBucket, 
         f"IAM5[Resource::{tables}]": "Period tables come and go by themselves; their common prefix is this stage's alone",
         f"IAM5[Resource::{targets}]": "The names of scalable targets are AWS's own",
         f"IAM5[Resource::{alarms}]": "Application Auto Scaling's alarms for period tables carry their names",
-        f"IAM5[Resource::{lake}]": "Athena's tables come and go with streams, in the database of this stage alone",
+        f"IAM5[Resource::{lake}]": "Iceberg tables come and go with streams, in the database of this stage alone",
         f"IAM5[Resource::{objects}/stream=*]": "The archive's objects, under the one prefix that it uses",
+        f"IAM5[Resource::{objects}/stream=*/_manifest.json]": "The manifests of archives, under the one prefix that they use",
+        f"IAM5[Resource::{objects}/iceberg/*]": "The metadata of Iceberg tables, under the one prefix that they use",
         f"IAM5[Resource::{objects}/large/*]": "Large values, under the one prefix that they use",
         f"IAM5[Resource::{objects}/overflow/*]": "Messages too large for their queue, under their one prefix",
         f"IAM5[Resource::{objects}/saved/*]": "Messages too old for their queue, under their one prefix",
@@ -84,8 +86,8 @@ def acknowledge_findings(scope: IConstruct, common: Common, bucket: s3.IBucket, 
         reasons["IAM5[Resource::*]"] = "IAM cannot limit X-Ray's write actions to resources"
     if parts is not None:
         lifecycle, refreshing = parts.lifecycle, [parts.rollups.function] if parts.rollups is not None else []
-        called = [lifecycle.function, lifecycle.deployment, lifecycle.sweeper, lifecycle.restorer, parts.ingest.drain]
-        called += refreshing
+        called = [lifecycle.function, lifecycle.deployment, lifecycle.sweeper, lifecycle.lake, lifecycle.restorer]
+        called += [parts.ingest.drain, *refreshing]
         reasons |= {f"IAM5[Resource::<{_find_id(function)}.Arn>:*]": _VERSIONS for function in called}
     _acknowledge(scope, reasons)
     if parts is None:

@@ -24,9 +24,9 @@ from . import allocator
 from .naming import name_catalog_table
 
 METRICS_NAMESPACE = "Tidetable"
-# The bundles of code: of the functions on the hot path, of those that write and read Parquet, of the doors, and of the
-# function that serves the console.
-Kind = Literal["slim", "archive", "doors", "console"]
+# The bundles of code: of the functions on the hot path, of those that write and read Parquet, of the doors, of the Iceberg
+# tables, and of the function that serves the console.
+Kind = Literal["slim", "archive", "doors", "iceberg", "console"]
 
 
 class Code(Protocol):
@@ -79,6 +79,7 @@ SIZES = {
     # The memory that a file of 128 MB and its rows need.
     "restorer": Size("archive", 300, 3008),
     "sweeper": Size("slim", 900, 512),
+    "lake": Size("iceberg", 300, 1024),
     # The lease of a run that died ends soon after this time. The memory is for the sketches of a bucket's groups.
     "refresher": Size("slim", 300, _PROCESSOR),
     # The feed calls a target that is a function up to three times, and waits for each answer for a minute.

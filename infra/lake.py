@@ -1,4 +1,4 @@
-"""The database of the archive's Athena tables. The lifecycle makes the tables, one per stream."""
+"""The database of the archive's Iceberg tables. A function makes the tables, one per stream."""
 
 from __future__ import annotations
 
@@ -33,4 +33,9 @@ class Lake(Construct):
         # Glue checks a change of a table against its catalog and its database, too.
         arns = [make_arn(self, "glue", "database", self.name), make_arn(self, "glue", "table", f"{self.name}/*")]
         catalog = Stack.of(self).format_arn(service="glue", resource="catalog")
-        function.allow_actions("glue", ["GetTables", "CreateTable", "UpdateTable", "DeleteTable"], catalog, *arns)
+        function.allow_actions(
+            "glue",
+            ["GetDatabase", "GetTable", "GetTables", "CreateTable", "UpdateTable", "DeleteTable"],
+            catalog,
+            *arns,
+        )

@@ -10,6 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_destinations as destinations
 from constructs import Construct
 
+from tidetable.lake.lake_tables import LAKE
 from tidetable.version import CATALOG_FORMAT
 
 from .copies import allow_catalog_copies, allow_copies
@@ -17,7 +18,7 @@ from .feed import Feed
 from .function import SIZES, Common, Function, make_logs
 from .lake import Lake
 from .naming import make_arn
-from .objects import ARCHIVES, LARGE
+from .objects import ARCHIVES, LARGE, MANIFESTS
 from .queue import Queue
 from .storage import Storage
 from .tables import allow_scaling, allow_tables
@@ -48,14 +49,15 @@ class Lifecycle(Construct):
         # The deployment's function deletes the catalog's copies before CloudFormation deletes the catalog.
         allow_catalog_copies(self.deployment, common, storage.catalog.table_arn, deletes=True)
         self.sweeper = self._make_sweeper()
+        self.lake = self._make_lake()
         # The provider answers CloudFormation. Its logs are kept for the same time as the functions' logs.
         group = make_logs(self, "ProviderLogs", common)
         self._provider = custom_resources.Provider(self, "Provider", on_event_handler=self.deployment, log_group=group)
         # This resource reconciles before a deploy returns, if the stack is new or the configuration has changed. It waits
         # for the policies of its function's role and of the feed's role, too: without these rights a deploy could not
-        # create tables or mappings. The database of Athena's tables must exist, too.
+        # create tables or mappings.
         self.tables = self.make_custom_resource(self, "Tables", "Custom::TidetableTables")
-        self.tables.node.add_dependency(self.deployment, self.archiver, storage, feed, lake)
+        self.tables.node.add_dependency(self.deployment, self.archiver, storage, feed)
         # The schedule is created after the tables and deleted before them: a run during the stack's deletion would
         # create the tables again.
         remark = "Reconciles the period tables"
@@ -69,6 +71,9 @@ class Lifecycle(Construct):
         restores.node.add_dependency(self.tables)
         remark = "Removes large values that no event refers to"
         self.sweeper.schedule_runs(self, "Sweeps", Duration.days(1), remark, self.dead_letters)
+        remark = "Wakes the workers of the Iceberg tables"
+        tables = self.lake.schedule_runs(self, "LakeRuns", Duration.hours(1), remark, self.dead_letters)
+        tables.node.add_dependency(lake)
 
     def _make_archiver(self) -> Function:
         variables = self._storage.bucket_variable | self._allow_time_travel()
@@ -107,6 +112,17 @@ class Lifecycle(Construct):
         self._storage.allow_listing(function, ARCHIVES, LARGE)
         return function
 
+    def _make_lake(self) -> Function:
+        """Make the function of the Iceberg tables. It reads manifests, and writes nothing beside the tables' metadata."""
+        variables = self._storage.bucket_variable
+        function = Function(self, "Lake", self._common, "lake", variables, dead_letters=self._on_failure)
+        self._storage.allow_catalog(function, "Query", "UpdateItem", "DeleteItem")
+        self._storage.allow_object(function, "GetObject", MANIFESTS)
+        self._storage.allow_objects(function, ["GetObject", "PutObject", "DeleteObject"], LAKE)
+        self._storage.allow_listing(function, ARCHIVES, LAKE)
+        self._lake.allow_tables(function)
+        return function
+
     def _make_reconciler(self, id: str, handler: str, dead_letters: lambda_.IDestination | None = None) -> Function:
         variables = {
             "TIDETABLE_ARCHIVER_FUNCTION": self.archiver.function_name,
@@ -125,7 +141,6 @@ class Lifecycle(Construct):
         self._storage.allow_rollups(function, "Query", "DeleteItem", "PutItem", "UpdateItem")
         function.allow_actions("lambda", ["InvokeFunction"], self.archiver.function_arn)
         self._feed.allow_mappings(function)
-        self._lake.allow_tables(function)
         function.allow_actions("events", ["PutEvents"], make_arn(self, "events", "event-bus", "default"))
         return function
 

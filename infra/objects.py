@@ -16,6 +16,8 @@ from .kms import READS, WRITES, make_key_statements
 # limit of time, and the names of listings between two pages. Nothing deletes waiting events by a rule: they are
 # acknowledged events that no table has yet.
 ARCHIVES, LARGE, OVERFLOW, SAVED, LISTINGS = "stream=", "large/", "overflow/", "saved/", "listings/"
+# The manifests of archives, as a pattern of keys.
+MANIFESTS = f"{ARCHIVES}*/_manifest.json"
 
 
 class Objects(Construct):

@@ -46,6 +46,7 @@ def _name_own(own: StageParts, api: Api) -> dict[str, str]:
         "ArchiverFunction": lifecycle.archiver.function_name,
         "RestorerFunction": lifecycle.restorer.function_name,
         "SweeperFunction": lifecycle.sweeper.function_name,
+        "LakeFunction": lifecycle.lake.function_name,
         "OverflowQueueUrl": own.ingest.overflow.queue_url,
         "DeadLetterQueueUrl": own.ingest.dead_letters.queue_url,
         "FeedFunction": own.feed.function.function_name,

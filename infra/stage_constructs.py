@@ -100,6 +100,8 @@ def _make_parts(scope: Construct, common: Common, external: External) -> StagePa
     work.add_queue("Archives", lifecycle.archiver)
     # A worker that ran during the stack's deletion would create tables again.
     work.add_queue("Restores", lifecycle.restorer, after=lifecycle.tables)
+    work.add_queue("Lake", lifecycle.lake)
+    work.allow_sends("Lake", lifecycle.archiver)
     rollups = None
     if config.is_refreshed:
         rollups = Rollups(scope, "Rollups", common, storage=storage, query=query, work=work, after=lifecycle.tables)

@@ -11,6 +11,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from tidetable.config import Config, Keeping
+from tidetable.lake.lake_tables import LAKE
 from tidetable.names import name_rollups_table
 
 from .function import Function
@@ -103,7 +104,7 @@ class Storage(Objects):
                 " and apply [archive] expire_after and storage_class, as docs/start/own-app.md says."
             )
             return
-        for prefix in (ARCHIVES, LARGE, OVERFLOW, SAVED):
+        for prefix in (ARCHIVES, LAKE, LARGE, OVERFLOW, SAVED):
             bucket.add_lifecycle_rule(
                 prefix=prefix,
                 abort_incomplete_multipart_upload_after=Duration.days(1),

@@ -56,6 +56,7 @@ class Watched:
                 "work_dead_letters": parts.work.dead_letters,
                 "files": parts.work.queues["Files"],
                 "restores": parts.work.queues["Restores"],
+                "lake_queue": parts.work.queues["Lake"],
             }
 
     def has(self, measure: Measure) -> bool:

@@ -44,3 +44,8 @@ class Work(Construct):
         if after is not None:
             mapping.node.add_dependency(after)
         self.queues[id] = queue
+
+    def allow_sends(self, id: str, function: Function) -> None:
+        """Let another function send messages to a queue, which wake the workers there."""
+        function.allow_actions("sqs", ["SendMessage"], self.queues[id].queue_arn)
+        function.add_environment(f"TIDETABLE_{id.upper()}_QUEUE_URL", self.queues[id].queue_url)

@@ -35,6 +35,7 @@ class Settings(msgspec.Struct, frozen=True):
     feed_function: str = field(name="TIDETABLE_FEED_FUNCTION", default="")
     feed_dead_letter_queue_url: str = field(name="TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL", default="")
     work_queue_url: str = field(name="TIDETABLE_WORK_QUEUE_URL", default="")
+    lake_queue_url: str = field(name="TIDETABLE_LAKE_QUEUE_URL", default="")
     allow_time_travel: bool = field(name="TIDETABLE_ALLOW_TIME_TRAVEL", default=False)
     metrics_namespace: str = field(name="POWERTOOLS_METRICS_NAMESPACE", default="")
     # Lambda sets it.

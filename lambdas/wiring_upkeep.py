@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from tidetable.ingest.beat import Beats
     from tidetable.ingest.delivery import Drain
     from tidetable.ingest.standstill import Watch
+    from tidetable.lake.lake_tables import LakeTables
+    from tidetable.lake.reconcile import Reconciler
     from tidetable.large.sweep import Sweeper
     from tidetable.large.sweep_ports import Store
     from tidetable.lifecycle import LifecycleRun
-    from tidetable.ports.archives import Lake
     from tidetable.ports.feeds import Mappings
     from tidetable.rollups.services import Services
     from tidetable.work.claim import WorkRecords
@@ -159,15 +160,6 @@ class Upkeep(Pipeline):
         return LambdaMappings(clients.find_mappings_client, function) if function else None
 
     @cached_property
-    def lake(self) -> Lake | None:
-        """Athena's tables; None if the environment does not name the archive's bucket."""
-        from aws.lake import GlueLake
-        from tidetable.names import name_lake_database
-
-        bucket = settings.read_settings().archive_bucket
-        return GlueLake(clients.find_glue_client, name_lake_database(self.stage), bucket) if bucket else None
-
-    @cached_property
     def followed(self) -> FollowedFeeds:
         from tidetable.feed.mappings import FollowedFeeds
 
@@ -287,6 +279,35 @@ class Upkeep(Pipeline):
 
         notes = None if self.marks is None else self.marks.notes
         return self.build(Restorer, archive=self.exporter, notes=notes)
+
+    # The Iceberg tables.
+
+    @cached_property
+    def lake_tables(self) -> LakeTables:
+        from aws.iceberg.iceberg_tables import IcebergTables
+        from tidetable.names import name_lake_database
+
+        return IcebergTables(
+            client=clients.find_glue_client,
+            database=name_lake_database(self.stage),
+            root=f"s3://{settings.read_settings().archive_bucket}/",
+            objects=self.objects,
+            store=self.stored_values,
+            keep_snapshots=self.config.lake.keep_snapshots,
+        )
+
+    @cached_property
+    def lake(self) -> Reconciler:
+        from tidetable.lake.reconcile import Reconciler
+
+        return self.build(Reconciler)
+
+    @cached_property
+    def lake_queue(self) -> WorkQueue:
+        """The queue of messages to the workers of the Iceberg tables."""
+        from aws.work_queue import SqsWorkQueue
+
+        return SqsWorkQueue(clients.find_sqs_client, settings.read_settings().lake_queue_url)
 
     @cached_property
     def part_reader(self) -> S3PartReader:

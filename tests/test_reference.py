@@ -22,6 +22,7 @@ TABLES: dict[str, type[msgspec.Struct]] = {
     "work": stage.WorkPolicy,
     "storage": stage.StoragePolicy,
     "archive": stream.Keeping,
+    "lake": stage.LakePolicy,
     "doors": stage.DoorsPolicy,
     "streams.quakes": model.Stream,
     "streams.quakes.key": stream.KeyPolicy,
@@ -83,6 +84,7 @@ _WORDS = {bool: "`true` or `false`", int: "whole number", float: "number", str: 
 _OWN_SECTIONS = (
     *(stage.ApiPolicy, stage.Observability, stage.LifecyclePolicy, stage.StoragePolicy, stream.Keeping, model.Stream),
     stage.WorkPolicy,
+    stage.LakePolicy,
     stage.DoorsPolicy,
     *(
         stream.KeyPolicy,

@@ -11,19 +11,20 @@ from tidetable.config import Config
 # traffic, those of rollups and the feed's.
 _METRICS_IDLE, _METRICS_BUSY, _METRICS_ROLLUPS, _METRICS_FEED = 10, 20, 8, 4
 # Alarms that every stage has, and those of rollups (infra/alarms.toml; tests/infra/test_alarms.py compares the numbers).
-_ALARMS, _ALARMS_ROLLUPS = 25, 6
+_ALARMS, _ALARMS_ROLLUPS = 27, 6
 
 
 def count_alarms(config: Config) -> int:
     """Count the alarms of a stage. Application Auto Scaling makes further alarms while tables are open."""
     count = _ALARMS + config.api.by_key + (config.api.by_key and config.api.by_signature) + config.doors.any
-    count += any(stream.archive.columns for stream in config.streams.values())
+    # Values that do not fit their columns, and columns that an Iceberg table cannot have.
+    count += 2 * any(stream.archive.columns for stream in config.streams.values())
     return count + (_ALARMS_ROLLUPS if config.is_refreshed else 0)
 
 
 def count_queues(config: Config) -> int:
     """Count the queues whose messages call functions: the overflow, and those of work in the background."""
-    return 4 + config.is_refreshed
+    return 5 + config.is_refreshed
 
 
 def count_metrics(config: Config, *, busy: bool) -> int:

@@ -30,6 +30,7 @@ from tidetable.archive.rewrite import rewrite_archive
 from tidetable.archive.segments import ARCHIVE
 from tidetable.catalog import State
 from tidetable.errors import ArchiveBusy
+from tidetable.lake.lake_work import name_archived
 from tidetable.work.claim import Pause
 from tidetable.work.message import read_message
 
@@ -54,6 +55,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         if event.get("rewrite"):
             dry_run = bool(event.get("dry_run"))
             rewritten = rewrite_archive(stream, period, exporter, context.aws_request_id, remaining, dry_run=dry_run)
+            if rewritten.state == "switched":
+                _wake_table(stream, period)
             return {"stream": stream, "period": period, **asdict(rewritten)}
         retain = bool(event.get("retain"))
         result = archive_period(stream, period, exporter, context.aws_request_id, remaining, retain=retain)
@@ -94,12 +97,19 @@ def _work(record: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
     return {"batchItemFailures": []}
 
 
+def _wake_table(stream: str, period: str) -> None:
+    """Wake the worker of the stream's Iceberg table. If no message can be sent, a run of the next day does its work."""
+    if not wiring_upkeep.pipeline().lake_queue.send([name_archived(stream, period)]):
+        logger.warning("the Iceberg table is not told of the archive", stream=stream)
+
+
 def _report_archive(result: Archived) -> None:
     """Log how far an archive is, and count what a complete archive has."""
     entry, facts = result.entry, result.entry.archive
     stream, period = entry.stream, entry.period.label
     logger.info("archiving", stream=stream, period=period, state=entry.state, events=result.events)
     if result.done and facts is not None:
+        _wake_table(stream, period)
         count(EventsArchived=facts.events)
         measure(MetricUnit.Bytes, BytesArchived=facts.bytes)
         if facts.untyped:

@@ -15,6 +15,7 @@ from tidetable.catalog import Entry, State
 from tidetable.errors import ArchiveFailed, BadInvocation
 from tidetable.layout import Key
 from tidetable.ports import Blob
+from tidetable.work.claim import ItemName
 from tidetable.work.message import write_message
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -124,6 +125,12 @@ def test_the_archiver_answers_what_it_archived_and_counts_it_once(functions: Fun
     assert facts is not None
     size = sum(len(body) for key, body in functions.stage.bucket.objects.items() if key.endswith(".parquet"))
     assert functions.measured == {"EventsArchived": 40, "BytesArchived": size}
+    assert functions.stage.lake_queue.messages == [ItemName("table", f"s#{DAY}")]
+
+
+def test_an_archive_counts_although_nobody_can_be_told_of_it(functions: Functions) -> None:
+    functions.stage.lake_queue.refuses = True
+    assert functions.archive()["state"] == "archived"
 
 
 def test_the_archiver_says_that_an_archive_of_todays_format_need_not_be_rewritten(functions: Functions) -> None:

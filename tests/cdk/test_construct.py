@@ -68,7 +68,7 @@ def test_every_made_thing_is_an_attribute() -> None:
     made = add(stack, "Events", "prod", *ROLLED_UP, *DOORS, BOTH, NOTIFYING)
     assert set(made.functions) == {
         *("ingest", "drain", "query", "archive_reader", "feed", "lifecycle", "deployment", "archiver", "restorer"),
-        *("sweeper", "refresher", "doors", "console", "operations", "authorizer"),
+        *("sweeper", "lake", "refresher", "doors", "console", "operations", "authorizer"),
     }
     assert {"DeadLetters", "OverflowOld", "FormerKeyUsed", "RollupLagging", "DoorsFailing"} <= set(made.alarms)
     found = synthesise(stack)
@@ -145,10 +145,10 @@ def test_an_own_bucket_takes_the_place_of_the_stages_with_rules_for_its_prefixes
     found = synthesise(stack)
     (id,) = found.all(BUCKET)
     rules = found.all(BUCKET)[id]["LifecycleConfiguration"]["Rules"]
-    assert {rule["Prefix"] for rule in rules} <= {"stream=", "large/", "overflow/", "saved/", "listings/"}
+    assert {rule["Prefix"] for rule in rules} <= {"stream=", "iceberg/", "large/", "overflow/", "saved/", "listings/"}
     assert {"Prefix": "overflow/", "ExpirationInDays": 60, "Status": "Enabled"} in rules
     aborts = [rule["Prefix"] for rule in rules if "AbortIncompleteMultipartUpload" in rule]
-    assert sorted(aborts) == ["large/", "overflow/", "saved/", "stream="]
+    assert sorted(aborts) == ["iceberg/", "large/", "overflow/", "saved/", "stream="]
     for name in ("ingest", "query", "archiver", "sweeper"):
         assert found.functions()[name]["Environment"]["Variables"]["TIDETABLE_ARCHIVE_BUCKET"] == {"Ref": id}
     objects = [
@@ -161,8 +161,8 @@ def test_an_own_bucket_takes_the_place_of_the_stages_with_rules_for_its_prefixes
     assert on_key
     assert all(statement["Resource"] == {"Fn::GetAtt": [logical_id(stack, key), "Arn"]} for statement in on_key)
     assert all("s3." in json.dumps(statement["Condition"]) for statement in on_key)
-    # Athena reads from it.
-    assert found.functions()["lifecycle"]["Environment"]["Variables"]["TIDETABLE_ARCHIVE_BUCKET"] == {"Ref": id}
+    # The Iceberg tables are in it.
+    assert found.functions()["lake"]["Environment"]["Variables"]["TIDETABLE_ARCHIVE_BUCKET"] == {"Ref": id}
 
 
 def test_an_imported_bucket_says_which_rules_are_left_to_its_owner() -> None:

@@ -32,6 +32,7 @@ STAGE = {
         "table_quota": 2_500,
     },
     "work": {"workers": 5, "consumers": 5},
+    "lake": {"keep_snapshots": 10},
     "storage": {
         "encryption": "service-managed",
         "former_keys": [],

@@ -35,6 +35,7 @@ EDGES = [
     ("[lifecycle]\ntable_quota = {}\n" + STREAM, ["8", "10_000"], ["0", "10_001"], "lifecycle.table_quota: "),
     ("[work]\nworkers = {}\n" + STREAM, ["2", "1_000"], ["1", "1_001"], "work.workers: "),
     ("[work]\nconsumers = {}\n" + STREAM, ["2", "1_000"], ["1", "1_001"], "work.consumers: "),
+    ("[lake]\nkeep_snapshots = {}\n" + STREAM, ["1", "1_000"], ["0", "1_001"], "lake.keep_snapshots: "),
     ("[lifecycle]\nmax_deletes = {}\n" + STREAM, ["1", "2_500"], ["0", "2_501"], "lifecycle.max_deletes: "),
     (STREAM + "[streams.s.archive]\nread_share = {}\n", ["0.01", "1"], ["0", "1.01"], "s.archive.read_share: "),
     (STREAM + "[streams.s.archive]\nsegments = {}\n", ["1", "32"], ["0", "33"], "s.archive.segments: "),

@@ -2,6 +2,9 @@
 
 import json
 from datetime import timedelta
+from typing import Any
+
+from pyiceberg.table import StaticTable
 
 from examples.earthquakes.data import make_earthquakes
 from local import Deployed, Emulator
@@ -74,7 +77,7 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
     mapped = mapped_tables(deployed)
     assert {f"tidetable-local.stations.{week}" for week, state in weeks.items() if state == "open"} <= mapped <= there
 
-    assert rows_in_athena(deployed, now.strftime("%Y-%m-%d")) == sum(
+    assert count_rows_in_iceberg(deployed, now.strftime("%Y-%m-%d")) == sum(
         str(event["time"])[:10] == now.strftime("%Y-%m-%d") for event in before
     )
 
@@ -109,17 +112,17 @@ def stop_refresher(deployed: Deployed) -> None:
     schedules.delete_schedule(GroupName=group, Name=name)
 
 
-def rows_in_athena(deployed: Deployed, period: str) -> int:
-    """The number of rows that Athena finds in a period, in the stack's table."""
-    athena, bucket = deployed.make_client("athena"), deployed.outputs["ArchiveBucket"]
-    query = athena.start_query_execution(
-        QueryString=f"SELECT count(*) AS n FROM quakes WHERE period = '{period}'",  # noqa: S608 - our own label
-        QueryExecutionContext={"Database": deployed.outputs["ArchiveDatabase"]},
-        ResultConfiguration={"OutputLocation": f"s3://{bucket}/athena/"},
-    )["QueryExecutionId"]
-    eventually(
-        lambda: athena.get_query_execution(QueryExecutionId=query)["QueryExecution"]["Status"],
-        lambda status: status["State"] == "SUCCEEDED",
-    )
-    rows = athena.get_query_results(QueryExecutionId=query)["ResultSet"]["Rows"]
-    return int(rows[1]["Data"][0]["VarCharValue"])
+def count_rows_in_iceberg(deployed: Deployed, period: str) -> int:
+    """The number of rows that pyiceberg finds in a period, in the stage's table, after the table has followed the archive."""
+    database, functions = deployed.outputs["ArchiveDatabase"], deployed.make_client("lambda")
+
+    def reconcile() -> Any:
+        answer = functions.invoke(FunctionName=deployed.outputs["LakeFunction"], Payload=b'{"stream": "quakes"}')
+        return json.loads(answer["Payload"].read())
+
+    eventually(reconcile, lambda report: report.get("state") == "current")
+    table = deployed.make_client("glue").get_table(DatabaseName=database, Name="quakes")["Table"]
+    properties = {"s3.endpoint": deployed.endpoint, "s3.region": "us-east-1"}
+    properties |= {"s3.access-key-id": "test", "s3.secret-access-key": "test"}
+    found = StaticTable.from_metadata(table["Parameters"]["metadata_location"], properties)
+    return int(found.scan(row_filter=f"period = '{period}'", selected_fields=("series",)).to_arrow().num_rows)

@@ -199,7 +199,7 @@ class Stage:
         self.bus: Any = FakeBus()
         self.queue = FakeQueue(self.clock.now)
         self.beats = FakeBeats(self.client.count)
-        self.work_queue = FakeWorkQueue()
+        self.work_queue, self.lake_queue = FakeWorkQueue(), FakeWorkQueue()
         self.restart()
         self.values = FakeValues(self.clock.now, self.client.count)
         self.large = large_values(self.values)
@@ -278,7 +278,7 @@ class Stage:
             tables=self.tables,
             scaling=self.scaling,
             mappings=self.mappings,
-            lake=None,
+            lake_queue=self.lake_queue,
             followed=self.followed,
             catalog_table=CATALOG,
             event_bus=self.bus,

@@ -53,6 +53,7 @@ def test_with_every_feature_on(stage: Stage, api: Api, tidetable: Any) -> None:
     flows.wait_without_a_table(api, stage.deployed, "on-lost", large=True)
     flows.be_laid_aside(stage.deployed, tidetable)
     flows.live_through_a_past_day(api, stage.deployed, 300, large=True, pass_time=stage.pass_time)
+    flows.be_listed_as_iceberg(stage.deployed)
     flows.be_swept(stage.deployed)
     flows.be_woken_by_a_dead_letter(stage.deployed, tidetable)
     flows.run_lifecycle(stage.deployed)

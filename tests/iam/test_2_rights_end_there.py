@@ -23,7 +23,10 @@ OWN, FOREIGN = "tidetable-local.probe.2020-01-01", "tidetable-prod.quakes.2020-0
 ALIKE, CATALOG, OTHER_CATALOG = "tidetable-local2.probe.2020-01-01", "tidetable-local-catalog", "tidetable-prod-catalog"
 STATE, OTHER_STATE = "tidetable-local-rollups", "tidetable-prod-rollups"
 TABLES = (OWN, FOREIGN, ALIKE, CATALOG, OTHER_CATALOG, STATE, OTHER_STATE)
-PREFIXES = ("stream=probe/", "large/stream=probe/", "overflow/", "saved/", "listings/probe/", "elsewhere/", "streams/")
+PREFIXES = (
+    *("stream=probe/", "iceberg/", "large/stream=probe/", "overflow/", "saved/", "listings/probe/"),
+    *("elsewhere/", "streams/"),
+)
 # Not the code: "denied" is also what the tags of a table are that is not there.
 DENIED = "no identity-based policy allows"
 RECONCILE = {
@@ -107,6 +110,12 @@ MAY: dict[str, tuple[set[str], set[str], dict[str, set[str]]]] = {
         {"Query", "UpdateItem"},
         {"stream=probe/": {"ListBucket"}, "large/stream=probe/": {"GetObject", "DeleteObject", "ListBucket"}},
     ),
+    # Of the archive it reads manifests alone, and it can neither write nor delete there.
+    "lake": (
+        set(),
+        {"Query", "UpdateItem", "DeleteItem"},
+        {"stream=probe/": {"ListBucket"}, "iceberg/": {"GetObject", "PutObject", "DeleteObject", "ListBucket"}},
+    ),
 }
 # Per function: operations on the table of the rollups' state.
 MAY_STATE = {
@@ -134,7 +143,8 @@ SENDS = {
     "feed": {"FeedDeadLetterQueueUrl", CHANGES},
     "refresher": {"LightQueueUrl"},
     "sweeper": {"FilesQueueUrl"},
-    "archiver": {"ArchivesQueueUrl"},
+    "archiver": {"ArchivesQueueUrl", "LakeQueueUrl"},
+    "lake": {"LakeQueueUrl"},
     "restorer": {"RestoresQueueUrl"},
 }
 # Per function: the queue whose messages it gets.
@@ -144,6 +154,7 @@ TAKES = {
     "sweeper": {"FilesQueueUrl"},
     "archiver": {"ArchivesQueueUrl"},
     "restorer": {"RestoresQueueUrl"},
+    "lake": {"LakeQueueUrl"},
 }
 # The functions that receive messages and delete them: those of the mappings, and the lifecycle while the drain stands still.
 RECEIVES = TAKES | {"lifecycle": {"OverflowQueueUrl", "DeadLetterQueueUrl"}}
@@ -283,7 +294,7 @@ def test_a_role_reaches_its_own_queues_and_functions_only(
     name, client = role
     queues, outputs = client("sqs"), stage.deployed.outputs
     urls = {output: url for output, url in outputs.items() if output.endswith("QueueUrl")}
-    assert len(urls) == 7
+    assert len(urls) == 9
     own = stage.deployed.make_client("sqs").get_queue_url(QueueName=CHANGES)["QueueUrl"]
     urls |= {CHANGES: own, ELSEWHERE: own.replace(CHANGES, ELSEWHERE)}
     sends = {output for output, url in urls.items() if let_through(partial(queues.send_message_batch, QueueUrl=url))}

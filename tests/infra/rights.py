@@ -74,6 +74,11 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"dynamodb:Query", "dynamodb:UpdateItem"},
         {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"},
     ),
+    "lake": (
+        set(),
+        {"dynamodb:Query", "dynamodb:UpdateItem", "dynamodb:DeleteItem"},
+        {"s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"},
+    ),
 }
 
 # Per function: what it may do on the table of the rollups' state; the other functions have no rights on it.

@@ -61,6 +61,9 @@ ALARMS: dict[str, tuple[str, str, str, str, int, int, str, str]] = {
     "UntypedValues": (OWN, "UntypedValues", "tidetable-dev-archiver", "Sum", 300, 1, ">= 1", "fine"),
     "SweepFailing": (LAMBDA, "Errors", "sweeper", "Sum", 300, 1, ">= 1", "fine"),
     "SweepWaiting": (SQS, "ApproximateAgeOfOldestMessage", "WorkFiles", "Maximum", 300, 1, ">= 3600", "fine"),
+    "LakeBehind": (OWN, "LakeFailed", "tidetable-dev-lake", "Sum", 3600, 3, ">= 1", "fine"),
+    "LakeColumnsRefused": (OWN, "LakeColumnsRefused", "tidetable-dev-lake", "Sum", 3600, 1, ">= 1", "fine"),
+    "LakeWaiting": (SQS, "ApproximateAgeOfOldestMessage", "WorkLake", "Maximum", 300, 1, ">= 3600", "fine"),
     "WorkDeadLetters": (SQS, "ApproximateNumberOfMessagesVisible", "WorkDeadLetters", "Maximum", 60, 1, ">= 1", "fine"),
     "FeedLagging": (LAMBDA, "IteratorAge", "feed", "Maximum", 300, 3, ">= 900000", "fine"),
     "FeedDeadLetters": (SQS, "ApproximateNumberOfMessagesVisible", "FeedDeadLetters", "Maximum", 60, 1, ">= 1", "fine"),
@@ -143,6 +146,7 @@ def test_each_kind_of_work_has_an_alarm_for_failures_and_one_for_its_oldest_item
         "archive": ("ArchiveFailing", "ArchiveOverdue"),
         "restore": ("RestoresFailing", "RestoresWaiting"),
         "sweep": ("SweepFailing", "SweepWaiting"),
+        "table": ("LakeBehind", "LakeWaiting"),
     }
     assert {name for rules in KINDS.values() for name in (rules.alarm, rules.waits_alarm)} <= ALARMS.keys()
 

@@ -14,7 +14,7 @@ RETRIED = {"429": "'1'", "500": "'5'", "503": "'5'", "504": "'5'"}
 OUTPUTS = {
     *("ApiUrl", "ApiKeyId", "ArchiveBucket", "CatalogTable"),
     *("LifecycleFunction", "ArchiverFunction", "RestorerFunction", "OverflowQueueUrl", "DeadLetterQueueUrl"),
-    *("SweeperFunction", "FeedFunction", "FeedDeadLetterQueueUrl", "ArchiveDatabase"),
+    *("SweeperFunction", "LakeFunction", "FeedFunction", "FeedDeadLetterQueueUrl", "ArchiveDatabase"),
     *("IngestLogs", "QueryLogs"),
 }
 

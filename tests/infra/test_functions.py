@@ -55,7 +55,13 @@ MORE = {
         **CONTROL,
     },
     "deployment": CONTROL,
-    "archiver": {"TIDETABLE_WORK_QUEUE_URL": "-> WorkArchives", **BUCKET, **TIME},
+    "archiver": {
+        "TIDETABLE_WORK_QUEUE_URL": "-> WorkArchives",
+        "TIDETABLE_LAKE_QUEUE_URL": "-> WorkLake",
+        **BUCKET,
+        **TIME,
+    },
+    "lake": {"TIDETABLE_WORK_QUEUE_URL": "-> WorkLake", **BUCKET},
     "restorer": {"TIDETABLE_WORK_QUEUE_URL": "-> WorkRestores", **BUCKET, **STATE},
     "feed": {"TIDETABLE_FEED_DEAD_LETTER_QUEUE_URL": "-> FeedDeadLetters", **BUCKET},
     "archive_reader": BUCKET,
@@ -98,6 +104,7 @@ CODE = {
     },
     "archive": {"archive_reader", "archiver", "restorer"},
     "doors": {"doors"},
+    "iceberg": {"lake"},
 }
 
 

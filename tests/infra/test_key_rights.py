@@ -126,6 +126,7 @@ def test_every_function_uses_keys_through_a_service_only() -> None:
         ("archiver", ["stream=*", "large/*"]),
         ("restorer", ["stream=*", "large/*"]),
         ("sweeper", ["stream=*", "large/*"]),
+        ("lake", ["stream=*", "iceberg/*"]),
     ],
 )
 def test_the_bucket_is_listed_under_a_functions_own_prefixes(rolled: Template, name: str, prefixes: list[str]) -> None:

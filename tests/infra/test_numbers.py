@@ -35,6 +35,7 @@ FUNCTIONS = {
     "archiver": (300, 1769),
     "restorer": (300, 3008),
     "sweeper": (900, 512),
+    "lake": (300, 1024),
     "feed": (300, 512),
     "refresher": (300, 1769),
 }
@@ -107,6 +108,7 @@ def find_mapping(made: Template, name: str) -> dict[str, Any]:
         ("sweeper", "WorkFiles", 5_400),
         ("archiver", "WorkArchives", 1_800),
         ("restorer", "WorkRestores", 1_800),
+        ("lake", "WorkLake", 1_800),
     ],
 )
 def test_workers_have_a_message_each_and_as_many_executions_as_the_configuration_says(
@@ -152,7 +154,7 @@ def _repeats(made: Template, name: str) -> tuple[Any, str]:
     return mapping["MaximumRetryAttempts"], json.dumps(mapping["DestinationConfig"]["OnFailure"])
 
 
-@pytest.mark.parametrize("name", ["lifecycle", "sweeper"])
+@pytest.mark.parametrize("name", ["lifecycle", "sweeper", "lake"])
 def test_a_scheduled_call_that_fails_is_not_repeated_and_leaves_a_dead_letter(dev: Template, name: str) -> None:
     """The next run does the same work; an immediate repetition would probably fail, too."""
     attempts, left = _repeats(dev, name)
@@ -160,7 +162,9 @@ def test_a_scheduled_call_that_fails_is_not_repeated_and_leaves_a_dead_letter(de
     assert "LifecycleDeadLetters" in left
 
 
-@pytest.mark.parametrize(("name", "age"), [("LifecycleSchedule", 300), ("LifecycleSweeps", 86_400)])
+@pytest.mark.parametrize(
+    ("name", "age"), [("LifecycleSchedule", 300), ("LifecycleSweeps", 86_400), ("LifecycleLakeRuns", 3_600)]
+)
 def test_a_scheduled_call_that_is_not_delivered_is_tried_twice_more_and_leaves_a_dead_letter(
     dev: Template, name: str, age: int
 ) -> None:

@@ -23,6 +23,7 @@ OUTPUTS = {
     "ArchiverFunction": "LifecycleArchiver",
     "RestorerFunction": "LifecycleRestorer",
     "SweeperFunction": "LifecycleSweeper",
+    "LakeFunction": "LifecycleLake",
     "OverflowQueueUrl": "IngestOverflow",
     "DeadLetterQueueUrl": "IngestDeadLetters",
     "FeedFunction": "FeedFunction",
@@ -31,6 +32,7 @@ OUTPUTS = {
     "ArchivesQueueUrl": "WorkArchives",
     "RestoresQueueUrl": "WorkRestores",
     "FilesQueueUrl": "WorkFiles",
+    "LakeQueueUrl": "WorkLake",
     "IngestLogs": "IngestFunctionLogs",
     "QueryLogs": "QueryFunctionLogs",
 }

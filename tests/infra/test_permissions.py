@@ -36,6 +36,7 @@ OBJECTS: dict[str, dict[str, set[str]]] = {
     "archiver": {"stream=": {"GetObject", "PutObject", "DeleteObject"}, "large/": {"GetObject"}},
     "restorer": {"stream=": {"GetObject"}, "large/": {"GetObject", "PutObject"}},
     "sweeper": {"large/": {"GetObject", "DeleteObject"}, "large/_sweep.json": {"PutObject"}},
+    "lake": {"stream=*/_manifest.json": {"GetObject"}, "iceberg/": {"GetObject", "PutObject", "DeleteObject"}},
     "feed": {"large/": {"GetObject"}},
     "lifecycle": {"overflow/": {"GetObject"}, "saved/": {"PutObject"}},
     "deployment": {},
@@ -50,8 +51,9 @@ OBJECTS: dict[str, dict[str, set[str]]] = {
 WILDCARDS = {
     r"^\"\*\"$": "event source mappings and streams are listed by the account; metrics know no resources",
     r":table/tidetable-dev\.\*": "period tables come and go by themselves",
-    r":table/tidetable_dev/\*": "Athena's tables come and go with streams",
+    r":table/tidetable_dev/\*": "Iceberg tables come and go with streams",
     r"/stream=\*": "the archive's objects",
+    r"/iceberg/\*": "the metadata of Iceberg tables",
     r"/large/\*": "large values",
     r"/overflow/\*": "messages too large for their queue",
     r"/saved/\*": "acknowledged events that wait without a limit of time",
@@ -59,7 +61,7 @@ WILDCARDS = {
     r":scalable-target/\*": "the names of scalable targets are AWS's own",
     r":alarm:\*\"": "CloudWatch lists alarms by the beginning of their names, which no resource says",
     r":alarm:TargetTracking-table/tidetable-dev\.\*": "alarms of Application Auto Scaling carry the tables' names",
-    r"(Lifecycle(Function|Deployment|Sweeper|Restorer)|IngestDrain|Rollups)\w+\", \"Arn\"\]}, \":\*": "any version of it",
+    r"(Lifecycle(Function|Deployment|Sweeper|Lake|Restorer)|IngestDrain|Rollups)\w+\", \"Arn\"\]}, \":\*": "any version",
 }
 
 

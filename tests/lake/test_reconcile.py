@@ -14,6 +14,7 @@ from aws.iceberg.file_io import MetadataFiles
 from tests.worlds.lakes import LakeWorld, Row
 from tidetable.catalog import State
 from tidetable.lake.lake_tables import LakeChange, LakeConflict, LakeFile, LakeRefused
+from tidetable.segmentation import Segmentation
 
 DAY = 86_400
 MAG = 'columns = { mag = "integer" }'
@@ -73,6 +74,19 @@ def test_a_period_that_is_restored_leaves_and_a_deleted_table_does_not_matter(wo
     world.change(FIRST, state=state)
     assert world.reconcile() == (0, 1, 1, True, {}, [])
     assert list_series(world) == [(SECOND, "b", 0)]
+
+
+@pytest.mark.parametrize("state", [State.RETAINED, State.ARCHIVING])
+def test_a_period_whose_table_still_answers_is_there_until_its_files_are_cleared(
+    world: LakeWorld, state: State
+) -> None:
+    """An archive of all segments that was begun later has cleared the files of the former one."""
+    entry = world.archive(FIRST, make_rows(0, "a"))
+    assert entry.archive is not None
+    for made, whole, files in (("1", "1", 1), ("2", "1", 1), ("1", "2", 0)):
+        plan = Segmentation(1, 0, whole, "2")
+        world.change(FIRST, state=state, archive=replace(entry.archive, made=made), segments=plan)
+        assert world.reconcile().files == files
 
 
 def test_an_expired_period_leaves_two_hours_before_its_files_may_be_deleted(world: LakeWorld) -> None:
@@ -158,6 +172,23 @@ def test_of_two_runs_the_one_that_opened_an_older_table_changes_nothing(world: L
     assert list_series(world) == [(FIRST, "a", 0), (SECOND, "b", 0)]
 
 
+def test_glue_refuses_a_commit_if_the_table_changes_while_it_is_made(world: LakeWorld) -> None:
+    world.archive(FIRST, make_rows(0, "a"))
+    world.reconcile()
+    opened, other = world.make_tables().open("quakes"), world.make_tables().open("quakes")
+    change = LakeChange({**opened.list_columns(), "x": "string"}, (), [], [])
+    find, world.glue.get_database = world.glue.get_database, lambda **call: answer(**call)  # type: ignore[method-assign]
+
+    def answer(**call: Any) -> Any:
+        world.glue.get_database = find  # type: ignore[method-assign]
+        other.commit(change)
+        return find(**call)
+
+    with pytest.raises(LakeConflict, match="concurrent update"):
+        opened.commit(change._replace(columns={**change.columns, "y": "string"}))
+    assert set(world.make_tables().open("quakes").list_columns()) == set(change.columns)
+
+
 class Conflicting:
     """Tables of which another run commits first, so many times."""
 
@@ -175,11 +206,11 @@ class Conflicting:
 
 def test_a_conflict_is_computed_anew_and_four_in_a_row_are_an_error(world: LakeWorld) -> None:
     world.archive(FIRST, make_rows(0, "a"))
-    assert world.make_reconciler(lake_tables=Conflicting(world, 3)).reconcile(world.stream).added == 1
+    assert world.make_reconciler(lake_tables=Conflicting(world, 3)).reconcile(world.stream, full=True).added == 1
     assert list_series(world) == [(FIRST, "a", 0)]
     world.archive(SECOND, make_rows(1, "b"))
     with pytest.raises(LakeConflict):
-        world.make_reconciler(lake_tables=Conflicting(world, 4)).reconcile(world.stream)
+        world.make_reconciler(lake_tables=Conflicting(world, 4)).reconcile(world.stream, full=True)
 
 
 def test_a_stopped_run_leaves_a_table_that_the_next_run_completes(world: LakeWorld) -> None:
@@ -372,3 +403,47 @@ def test_the_newest_columns_of_all_periods_are_those_of_the_table(world: LakeWor
         "mag": "integer",
         "z": "boolean",
     }
+
+
+def test_all_entries_are_read_once_a_day_and_in_between_the_periods_that_are_named(world: LakeWorld) -> None:
+    world.archive(FIRST, make_rows(0, "a"))
+    world.reconcile(full=False)
+    looked = len(world.catalog.reads)
+    world.archive(SECOND, make_rows(1, "b"))
+    world.archive("2026-W11", make_rows(8, "c"))
+    world.change(FIRST, state=State.RESTORING)
+    world.move(hours=23)
+    assert world.reconcile(full=False).changed is False
+    assert len(world.catalog.reads) == looked
+    assert world.reconcile(SECOND, full=False) == (1, 0, 2, True, {}, [])
+    assert world.reconcile("2026-03-09", full=False).changed is False
+    assert world.reconcile(FIRST, full=False) == (0, 1, 1, True, {}, [])
+    world.move(minutes=30)
+    assert world.reconcile(full=False) == (1, 0, 2, True, {}, [])
+    assert [series for _, series, _ in list_series(world)] == ["b", "c"]
+
+
+def test_an_archive_expires_without_a_look_at_the_catalog_and_an_entry_that_is_gone_leaves(world: LakeWorld) -> None:
+    world.configure("day", f'{MAG}\nexpire_after = "10d"')
+    entry = world.archive(FIRST, make_rows(0, "a"))
+    world.archive(SECOND, make_rows(1, "b"))
+    assert entry.archive is not None
+    world.reconcile()
+    world.catalog.items.pop(("quakes", entry.period))
+    assert world.reconcile() == (0, 1, 1, True, {}, [])
+    world.clock.time = entry.archive.at + timedelta(days=9, hours=21)
+    world.reconcile()
+    world.move(hours=1, minutes=2)
+    assert world.reconcile(full=False) == (0, 1, 0, True, {}, [])
+
+
+def test_a_lost_manifest_is_looked_for_in_each_run(world: LakeWorld) -> None:
+    entry = world.archive(FIRST, make_rows(0, "a"))
+    assert entry.archive is not None
+    manifest = world.bucket.folder / entry.archive.manifest
+    body = manifest.read_bytes()
+    manifest.unlink()
+    assert world.reconcile(full=False).lost == [FIRST]
+    assert world.reconcile(full=False).lost == [FIRST]
+    manifest.write_bytes(body)
+    assert world.reconcile(full=False) == (1, 0, 1, True, {}, [])

@@ -101,7 +101,6 @@ class World:
             "tables": self.tables,
             "scaling": self.scaling,
             "mappings": self.mappings,
-            "lake": None,
             "archiver": self.archiver,
             "clock": self.clock,
             "pools": self.pools,

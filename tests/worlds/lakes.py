@@ -146,12 +146,12 @@ class LakeWorld:
 
     def make_reconciler(self, **ports: Any) -> Reconciler:
         catalog: Any = self.catalog
-        given = {"catalog_reader": catalog, "objects": self.bucket, "lake_tables": self.make_tables(), "pools": Serial}
+        given = {"catalog": catalog, "objects": self.bucket, "lake_tables": self.make_tables(), "pools": Serial}
         return Reconciler(config=self.config, clock=self.clock, **{**given, **ports})
 
-    def reconcile(self) -> Reconciled:
+    def reconcile(self, label: str = "", *, full: bool = True) -> Reconciled:
         """Run the reconciler for the stream, as a new process."""
-        return self.make_reconciler().reconcile(self.stream)
+        return self.make_reconciler().reconcile(self.stream, label, full=full)
 
     def archive(self, label: str, *files: Sequence[Row], columns: Mapping[str, str] | None = None) -> Entry:
         """Archive a period with these files, in place of its former archive."""

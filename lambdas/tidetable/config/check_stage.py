@@ -58,6 +58,7 @@ def check_stage(config: Config) -> Iterator[str]:
     for name in ("workers", "consumers"):
         most = " executions of a function at the same time"
         yield from check_bounds(f"work.{name}", getattr(config.work, name), 2, 1_000, most)
+    yield from check_bounds("lake.keep_snapshots", config.lake.keep_snapshots, 1, 1_000, " snapshots of each table")
     yield from _check_storage(config)
     yield from _check_lake_names(config)
     yield from check_keeping(config)

@@ -12,6 +12,7 @@ from tidetable.config.groups import Group
 from tidetable.config.stage import (
     ApiPolicy,
     DoorsPolicy,
+    LakePolicy,
     LifecyclePolicy,
     Observability,
     Removal,
@@ -169,6 +170,7 @@ class Config(Group, frozen=True, kw_only=True):
     work: WorkPolicy = WorkPolicy()
     storage: StoragePolicy = StoragePolicy()
     archive: Keeping = Keeping()
+    lake: LakePolicy = LakePolicy()
     doors: DoorsPolicy = DoorsPolicy()
     streams: Mapping[str, Stream]
 

@@ -137,6 +137,12 @@ class WorkPolicy(Group, frozen=True, kw_only=True):
     consumers: int = 5
 
 
+class LakePolicy(Group, frozen=True, kw_only=True):
+    """``[lake]``: the Iceberg tables of the archive. ``keep_snapshots`` is the number of snapshots that a table keeps."""
+
+    keep_snapshots: int = 10
+
+
 class StoragePolicy(Group, frozen=True, kw_only=True):
     """``[storage]``: the data outside the period tables, in the bucket and the queues.
 

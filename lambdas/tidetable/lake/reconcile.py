@@ -20,8 +20,8 @@ from tidetable.config import Config, Stream
 from tidetable.config.columns import RESERVED_COLUMNS, is_column_name
 from tidetable.lake.columns import Joined, join_columns, list_own_columns
 from tidetable.lake.lake_tables import LakeChange, LakeConflict, LakeFile, LakePeriod, LakeTables
-from tidetable.lake.wanted import PeriodNotes, list_archived
-from tidetable.ports import CatalogReader, Clock, Pools
+from tidetable.lake.wanted import Wanted
+from tidetable.ports import Catalog, Clock, Pools
 
 # Two runs at once are rare, and each attempt reads the catalog anew.
 _ATTEMPTS = 4
@@ -47,29 +47,29 @@ class Reconciler(msgspec.Struct):
     """The ports and settings of the reconciler."""
 
     config: Config
-    catalog_reader: CatalogReader
+    catalog: Catalog
     objects: Objects
     lake_tables: LakeTables
     clock: Clock
     pools: Pools
 
-    def reconcile(self, stream: Stream) -> Reconciled:
+    def reconcile(self, stream: Stream, label: str = "", *, full: bool = False) -> Reconciled:
         """Make the table equal to the manifests; LakeConflict if others change it again and again.
 
-        LakeRefused if the table belongs to somebody else.
+        LakeRefused if the table belongs to somebody else. ``label`` and ``full`` say which entries are read: see ``Wanted``.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                return self._attempt(stream)
+                return self._attempt(stream, label, full=full)
             except LakeConflict:
                 if attempt == _ATTEMPTS:
                     raise
         raise AssertionError
 
-    def _attempt(self, stream: Stream) -> Reconciled:
+    def _attempt(self, stream: Stream, label: str, *, full: bool) -> Reconciled:
         table = self.lake_tables.open(stream.name)
-        entries = list_archived(stream.name, self.catalog_reader, self.config, self.clock.now())
-        periods, lost = PeriodNotes(stream.name, self.objects, self.pools).read(entries)
+        reading = Wanted(stream.name, self.config, self.catalog, self.objects, self.pools)
+        periods, lost = reading.read(self.clock.now(), label, full=full)
         wanted = {file.key: file for period in periods for file in period.files}
         joined, had = find_columns(stream, periods), table.list_files()
         removed, added = find_difference(had, wanted)

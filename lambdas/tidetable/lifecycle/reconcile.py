@@ -95,7 +95,6 @@ def _perform_run(
         report.done += _attempt_all(list(ranked), run, report.now)
     report.tables = len(_predict_tables(existing, report.done))
     _follow_feeds(run, observation, report)
-    _follow_lake(run, report)
     _follow_catalog(run, report)
     remember_tables(run.catalog, observation)
     remember_horizons(run.catalog, observation, report.now)
@@ -129,16 +128,6 @@ def _follow_feeds(run: LifecycleRun, observation: Observation, report: RunReport
                     horizon, backfills = run.catalog.read_horizon(name), observed.backfills
                     periods[name] = read_stream_entries(stream, run.catalog, horizon, report.now, backfills)
         report.feeds = feeds.follow(periods, report.now, dry_run=report.dry_run)
-
-
-def _follow_lake(run: LifecycleRun, report: RunReport) -> None:
-    """Fit the archive's tables to the configured streams. A run for one stream leaves this to the next run."""
-    if run.lake is None or report.only is not None:
-        return
-    with note_trouble("the archive's tables could not be listed", report.troubles):
-        for name, change in run.lake.list_changes(run.config.streams.values(), report.now):
-            with note_trouble(f"the archive's table {name} could not be changed", report.troubles):
-                change()
 
 
 def _follow_catalog(run: LifecycleRun, report: RunReport) -> None:

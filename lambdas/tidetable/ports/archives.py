@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from tidetable.conditions import ANY, Condition, NameConditions
-from tidetable.config import Stream
 from tidetable.events import Event
 
 
@@ -142,10 +140,3 @@ class ArchiveReader(Protocol):
         If an answer cannot hold ``limit`` events, it has fewer, and ``more`` is set. ArchiveFailed if the archive is
         missing or damaged.
         """
-
-
-class Lake(Protocol):
-    """The archive's tables for queries outside of Tidetable, one per stream."""
-
-    def list_changes(self, streams: Iterable[Stream], now: datetime) -> Iterator[tuple[str, Callable[[], object]]]:
-        """Yield the name of each table that differs from its stream, and the function that changes it."""

@@ -9,7 +9,6 @@ from tidetable.config import Config
 from tidetable.feed.mappings import FeedTables, FollowedFeeds
 from tidetable.period_tables import WAIT_SECONDS, PeriodTables
 from tidetable.ports import Archiver, Catalog, Clock, Pools, Rollups, Scaling, Tables
-from tidetable.ports.archives import Lake
 from tidetable.ports.feeds import Mappings
 from tidetable.remaining import Remaining, limit_time
 
@@ -27,8 +26,7 @@ class LifecycleRun:
     ``owner`` is the name by which the run holds leases, ``catalog_table`` the name of the catalog's table.
     ``remaining`` returns the seconds that are left for the run, ``patience`` the seconds that the run may still wait
     for tables. ``find_rollups`` returns the state of the rollups, which few runs need. ``mappings`` is None if the
-    function of the feeds is unknown, ``followed`` is what the process knows of them. ``lake`` is None if nobody
-    queries the archive's files.
+    function of the feeds is unknown, ``followed`` is what the process knows of them.
     """
 
     config: Config
@@ -44,7 +42,6 @@ class LifecycleRun:
     remaining: Remaining
     find_rollups: Callable[[], Rollups] | None = None
     mappings: Mappings | None = None
-    lake: Lake | None = None
     followed: FollowedFeeds = field(default_factory=FollowedFeeds)
     patience: Remaining | None = None
 

@@ -35,6 +35,7 @@ KINDS: Mapping[str, WorkKind] = {
     "restore": WorkKind(
         "Restores", "bin/tidetable restore {}", "restore", "RestoresFailing", added=True, waits_alarm="RestoresWaiting"
     ),
+    "table": WorkKind("Lake", "bin/tidetable archive {}", "archive", "LakeBehind", waits_alarm="LakeWaiting"),
     "sweep": WorkKind(
         "Files", "bin/tidetable sweep --dry-run", "sweep", "SweepFailing", of_stage=True, waits_alarm="SweepWaiting"
     ),
