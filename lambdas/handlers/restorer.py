@@ -23,8 +23,8 @@ from handlers._observe import count_any, logger, make_countdown, observe, pause_
 from tidetable.archive import Restorer
 from tidetable.archive.export import RESERVE_SECONDS
 from tidetable.archive.importing import ImportOrder, finish_import
-from tidetable.archive.restore import explain_refusal, find_left, follow_orders, list_range, order_restore
 from tidetable.archive.restore_orders import RESTORE, RestoreOrder, cancel_restores, describe_order, list_orders
+from tidetable.archive.restore_range import explain_refusal, find_left, follow_orders, list_range, order_restore
 from tidetable.archive.restore_worker import wake_workers, work_on_message
 from tidetable.errors import ArchiveBusy, ArchiveFailed, BadInvocation, InvalidName
 from tidetable.work.claim import Pause, rests

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from tests.fakes.stage import Stage
 from tests.worlds.killed import IDS, ids
 from tests.worlds.restores import LABEL, delete_first_tables, entry
-from tidetable.archive import restore, restore_orders
-from tidetable.archive.restore import explain_refusal, find_left, list_range
+from tidetable.archive import restore_orders, restore_range
 from tidetable.archive.restore_orders import describe_order, list_orders
+from tidetable.archive.restore_range import explain_refusal, find_left, follow_orders, list_range
 from tidetable.catalog import State
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
@@ -58,7 +58,7 @@ def test_every_period_of_a_range_that_has_an_archive_is_restored_and_the_others_
 
 
 def test_at_most_so_many_tables_are_filled_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restore, "PERIODS_AT_ONCE", 2)
+    monkeypatch.setattr(restore_range, "PERIODS_AT_ONCE", 2)
     stage, most = delete_first_tables(), 0
     stage.restore("s", FIRST, LAST, most=0)
     assert [len(order.periods) for order in list_orders(stage.work, "s")] == [2]
@@ -67,6 +67,25 @@ def test_at_most_so_many_tables_are_filled_at_the_same_time(monkeypatch: pytest.
         most = max(most, list(states(stage).values()).count(State.RESTORING))
     assert most == 2
     assert list(states(stage).values()).count(State.RESTORING) == 0
+
+
+def test_no_period_is_added_while_those_under_way_have_many_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restore_range, "EVENTS_AT_ONCE", 5)
+    stage = delete_first_tables()
+    stage.restore("s", "2026-03-14", LAST, most=0)
+    assert [[one.label for one in order.periods] for order in list_orders(stage.work, "s")] == [["2026-03-14"]]
+    stage.work_on_restores()
+    assert stage.work.list_items("restore") == []
+    assert states(stage)[LABEL] is State.CLOSED
+
+
+def test_an_order_that_cannot_be_read_stops_no_other() -> None:
+    stage = delete_first_tables()
+    stage.work.add("restore", "r#0000000000001", '{"newer": 1}')
+    stage.restore("s", LABEL, most=0)
+    follow_orders(stage.exporter())
+    stage.work_on_restores()
+    assert states(stage)[LABEL] is State.CLOSED
 
 
 def test_the_progress_counts_periods_events_and_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,6 +181,9 @@ def test_restores_that_rest_begin_nothing_and_their_messages_change_nothing(stre
     assert states(stage)[LABEL] is State.DELETED
     stage.clock.sleep(900)
     assert stage.restore("s", LABEL).state is State.DELETED
+    stage.restore("s", "2026-03-14", most=0)
+    stage.cancel_restores("s")
+    assert stage.work.list_items("restore") == [], "to end an order is no work that rests"
     stage.work.set_pause(Pause("restore", stream), on=False)
     assert stage.restore("s", LABEL).state is State.CLOSED
 

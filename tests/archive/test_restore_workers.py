@@ -12,8 +12,8 @@ from tests.fakes.stage import Killed, Stage
 from tests.worlds.killed import IDS, copier_of, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
 from tidetable.archive import restore_orders
-from tidetable.archive.restore import follow_orders
 from tidetable.archive.restore_orders import RESTORE, list_orders
+from tidetable.archive.restore_range import follow_orders
 from tidetable.archive.restore_worker import RestoreWorker, wake_workers, work_on_message
 from tidetable.catalog import State
 from tidetable.errors import ArchiveBusy

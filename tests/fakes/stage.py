@@ -36,8 +36,8 @@ from tests.fakes.store import FakeValues, large_values
 from tests.fakes.transport import StrictTransport
 from tests.fakes.work_queue import FakeWorkQueue
 from tidetable.archive import Exporter, archive_period
-from tidetable.archive.restore import explain_refusal, follow_orders, list_range, order_restore
 from tidetable.archive.restore_orders import RESTORE, cancel_restores
+from tidetable.archive.restore_range import explain_refusal, follow_orders, list_range, order_restore
 from tidetable.archive.restore_worker import wake_workers, work_on_message
 from tidetable.archive.turn import require_entry
 from tidetable.catalog import Entry

@@ -1,6 +1,6 @@
 """The restore of a range of periods: an order, its periods, and pieces of these, which several workers write and compare.
 
-All of them are work items. An order has at most ``PERIODS_AT_ONCE`` periods under way. A period goes through steps: its
+All of them are work items. An order has some periods under way (``restore_range``). A period goes through steps: its
 table is made and its files are divided into pieces; when all are written, the table is divided into pieces that are
 compared; when all are compared, the table is opened to queries. The record of a period says which step it is at. Pieces
 of other steps do not count, so a worker that was overtaken changes nothing. Without its order, a period is given up.
@@ -24,8 +24,6 @@ from tidetable.work.schedule import DueItem, WorkQueue, WorkReport, wake_workers
 
 # The kind of work.
 RESTORE = "restore"
-# The tables of so many periods are filled at the same time.
-PERIODS_AT_ONCE = 20
 # The pieces of a period have about so many events each, unless that were more than ``MOST_PIECES``.
 PIECE_EVENTS = 1_000_000
 MOST_PIECES = 1_000
@@ -195,7 +193,8 @@ def wake_restores(
     """
     pauses, due = work.list_pauses(), list[DueItem]()
     for order in list_active(list_orders(work)):
-        if not rests(RESTORE, order.stream, pauses):
+        # To give up the periods of a cancelled order is no work that rests.
+        if order.item is None or not rests(RESTORE, order.stream, pauses):
             items = (item for item in order.list_due() if (again or not item.problem) and item.name != but)
             due += [DueItem(item, order.stream, added=True) for item in items]
     return wake_workers(due, workers, work, queue, now)

@@ -10,7 +10,7 @@ from datetime import timedelta
 import msgspec
 
 from tidetable.archive.export import RESERVE_SECONDS
-from tidetable.archive.restore import PeriodRun, Restorer, follow_orders
+from tidetable.archive.restore import PeriodRun, Restorer
 from tidetable.archive.restore_orders import (
     RESTORE,
     RestoredPeriod,
@@ -21,6 +21,7 @@ from tidetable.archive.restore_orders import (
     wake_restores,
 )
 from tidetable.archive.restore_piece import PieceRun
+from tidetable.archive.restore_range import follow_orders
 from tidetable.archive.turn import require_entry
 from tidetable.catalog import State
 from tidetable.errors import ArchiveBusy, TableMissing, TidetableError, describe_error
@@ -102,9 +103,9 @@ class RestoreWorker:
     def _find(self, name: ItemName) -> tuple[RestoreOrder, RestoredPeriod] | None:
         """Find the order and the period of an item; None if they are gone, or if the restores of the stream rest."""
         work, (stream, made, label) = self.restorer.archive.work, name.name.split("#")[:3]
-        if rests(RESTORE, stream, work.list_pauses()):
-            return None
         order = find_order(work, stream, made)
+        if order is not None and order.item is not None and rests(RESTORE, stream, work.list_pauses()):
+            return None
         period = order.find_period(label) if order is not None else None
         return (order, period) if order is not None and period is not None else None
 
