@@ -36,10 +36,12 @@ MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
 # into the 100 MB of the Python Package Index. pyarrow needs Flight and S3 only if a program imports them; the archive's
 # functions read and write bytes. The linker loads a library by its name with one version number, so the library's files
 # with other names are not needed. CPython uses the C extension of zstandard, not cffi.
+# pyiceberg needs the packages of the last line for Hive's catalog, for its own command line and for files that delete rows.
 _CLUTTER = (
     *("__pycache__", "tests", "include", "bin"),
     *("libarrow_flight*", "libarrow_python_flight*", "_flight.*.so", "libarrow_s3*", "_s3fs.*.so"),
     *("libarrow_python*.so", "libarrow_python*.so.*.*.*", "_cffi.*.so"),
+    *("hive_metastore", "fb303", "pygments", "markdown_it", "pyroaring*.so"),
 )
 
 

@@ -72,7 +72,7 @@ def project(tmp_path: Path, fetched: list[str]) -> Path:
     assert not fetched
     write(tmp_path / "fetched", *NEEDED, *CLUTTER)
     write(tmp_path / "lambdas", "settings.py", "__pycache__/settings.pyc")
-    for kind in ("", "-archive", "-doors"):
+    for kind in ("", "-archive", "-doors", "-iceberg"):
         own = f"{kind[1:]}==1 \\\n    --hash=sha256:2\n" if kind else ""
         (tmp_path / "lambdas" / f"requirements{kind}.lock").write_text(f"# comment\n{SLIM}{own}")
     return tmp_path
@@ -225,7 +225,7 @@ def test_a_build_that_fails_leaves_nothing_and_another_may_build(tmp_path: Path)
 def test_the_packages_of_all_lists_are_fetched_at_the_same_time(
     project: Path, fetched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    together = Barrier(3, timeout=10)
+    together = Barrier(4, timeout=10)
     fetch = Packages._fetch_packages
 
     def meet(self: Packages, entries: set[str], target: Path) -> None:
@@ -235,11 +235,11 @@ def test_the_packages_of_all_lists_are_fetched_at_the_same_time(
     monkeypatch.setattr(Packages, "_fetch_packages", meet)
     packages = Packages(project, local=True)
     packages.install_all()
-    assert len(fetched) == 3
+    assert len(fetched) == 4
     assert {"archive.py", "pyarrow/lib.cpython-313-aarch64-linux-gnu.so"} <= list_files(
         packages.install("requirements-archive.txt")
     )
-    assert len(fetched) == 3
+    assert len(fetched) == 4
 
 
 def test_pip_fetches_the_locked_wheels_of_the_functions_platform(tmp_path: Path) -> None:
