@@ -135,7 +135,7 @@ class _Run:
                 if self._is_up():
                     if is_dry:
                         looked[stream] = entry.period.start
-                        self._position = SweepPosition(stream, "", looked)
+                        self._position = replace(self._position, looked=looked)
                     return False
                 self._attempt(f"archive {stream} {entry.period.label}", partial(self._note_lapsed, entry))
                 if number == _LOOKED:
