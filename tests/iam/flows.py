@@ -105,8 +105,10 @@ def keep_in_the_bucket(api: Api, series: str) -> None:
     assert find_data(api, "quakes", series) == {"large": event["data"]}
 
 
-def wait_without_a_table(api: Api, deployed: Deployed, series: str, *, large: bool) -> None:
-    """A table that is missing for a while: the overflow queue, the bucket beside it, and the drain."""
+def wait_without_a_table(api: Api, deployed: Deployed, series: str, *, large: bool, stopped: bool = False) -> None:
+    """A table that is missing for a while: the overflow queue, the bucket beside it, and the drain. If the drain has
+    ``stopped``, the request and the lifecycle save the events.
+    """
     tables, mappings = deployed.make_client("dynamodb"), deployed.make_client("lambda")
     name = f"tidetable-local.quakes.{(NOW - DAY).date()}"
     facts = tables.describe_table(TableName=name)["Table"]
@@ -120,8 +122,13 @@ def wait_without_a_table(api: Api, deployed: Deployed, series: str, *, large: bo
     mappings.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
     events = [{"series": series, "id": "small", "time": (NOW - DAY).isoformat(), "data": {"n": 1}}]
     events += [{**events[0], "id": "large", "data": {"text": noise(_LARGE)}}] if large else []
+    if stopped:
+        _forget_the_drain(deployed)
     answer = api.send("quakes", json.dumps(events).encode())
     assert (answer.status, answer.body["queued"]) == (202, len(events)), answer.body
+    if stopped:
+        events.append({**events[0], "id": "queued"})
+        _save_by_the_lifecycle(deployed, events[-1])
     encryption = {"Enabled": True, "SSEType": "KMS", "KMSMasterKeyId": facts["SSEDescription"]["KMSMasterKeyArn"]}
     tables.create_table(
         TableName=name,
@@ -134,8 +141,42 @@ def wait_without_a_table(api: Api, deployed: Deployed, series: str, *, large: bo
     for item in items:
         tables.put_item(TableName=name, Item=item)
     mappings.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
+    if stopped:
+        mappings.invoke(FunctionName=_find_function(deployed, "drain"), Payload=b'{"source": "schedule"}')
     written = eventually(lambda: find_data(api, "quakes", series), lambda data: len(data) == len(events))
     assert written == {event["id"]: event["data"] for event in events}
+
+
+def _forget_the_drain(deployed: Deployed) -> None:
+    """Let the last beat be two days old."""
+    at = str(int((NOW - 2 * DAY).timestamp() * 1000))
+    beat = {"pk": {"S": "#beat"}, "sk": {"S": "overflow"}, "at": {"N": at}}
+    deployed.make_client("dynamodb").put_item(TableName="tidetable-local-rollups", Item=beat)
+
+
+def _save_by_the_lifecycle(deployed: Deployed, event: dict[str, Any]) -> None:
+    """Queue an event; then the bucket has it, and the events of the request before."""
+    row = event["series"], event["time"], event["id"], event["data"]
+    body = json.dumps({"version": 2, "stream": "quakes", "at": 0, "events": [row]})
+    deployed.make_client("sqs").send_message(QueueUrl=deployed.outputs["OverflowQueueUrl"], MessageBody=body)
+    lifecycle = deployed.outputs["LifecycleFunction"]
+    answer = deployed.make_client("lambda").invoke(FunctionName=lifecycle, Payload=b'{"source": "schedule"}')
+    assert "FunctionError" not in answer, answer["Payload"].read()
+    bucket, objects = deployed.outputs["ArchiveBucket"], deployed.make_client("s3")
+
+    def list_saved() -> list[str]:
+        saved = objects.list_objects_v2(Bucket=bucket, Prefix="saved/stream=quakes/").get("Contents", [])
+        return [found["Key"].split("/")[3] for found in saved]
+
+    # A run of the schedule may have received the message.
+    assert eventually(list_saved, lambda saved: len(saved) == 2) == ["events=2", "events=1"]
+
+
+def _find_function(deployed: Deployed, handler: str) -> str:
+    functions = deployed.make_client("lambda").list_functions(MaxItems=100)["Functions"]
+    return str(
+        next(found["FunctionName"] for found in functions if found.get("Handler") == f"handlers.{handler}.handler")
+    )
 
 
 def be_laid_aside(deployed: Deployed, tidetable: Any) -> None:

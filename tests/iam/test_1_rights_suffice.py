@@ -50,7 +50,7 @@ def test_with_every_feature_on(stage: Stage, api: Api, tidetable: Any) -> None:
     flows.write_through_a_door(api, "on-door")
     flows.keep_in_the_bucket(api, "on-large")
     flows.keep_versions(api, "on")
-    flows.wait_without_a_table(api, stage.deployed, "on-lost", large=True)
+    flows.wait_without_a_table(api, stage.deployed, "on-lost", large=True, stopped=True)
     flows.be_laid_aside(stage.deployed, tidetable)
     flows.live_through_a_past_day(api, stage.deployed, 300, large=True, pass_time=stage.pass_time)
     flows.be_listed_as_iceberg(stage.deployed)
