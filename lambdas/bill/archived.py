@@ -91,7 +91,7 @@ def _describe_stored(workload: Workload, month_gb: float) -> str:
 def _price_export(workload: Workload, size: float) -> float:
     """Dollars of reading a month's tables, ``size`` bytes. Read units that the ladder provides anyway are free here."""
     stream = workload.stream
-    step = stream.capacity.step_at(max(1, stream.retention))
+    step = stream.capacity.step_at(1 if stream.archive_at == "close" else max(1, stream.retention))
     if stream.capacity.on_demand(step):
         return size / 4096 * ON_DEMAND[step.table_class].read
     raised = stream.archive.read_units

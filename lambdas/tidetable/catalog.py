@@ -229,6 +229,11 @@ class Entry(msgspec.Struct, frozen=True):
         return bool(self.copies.replicas)
 
     @property
+    def has_whole_archive(self) -> bool:
+        """True if the archive has the files of all segments; some segments may have changed since."""
+        return self.archive is not None and self.segments is not None and self.archive.made >= self.segments.whole
+
+    @property
     def has_all_segments(self) -> bool:
         """True if the archive has the files of all segments, as they were when the last ones of them were begun."""
         return self.archive is not None and self.segments is not None and self.archive.made == self.segments.made

@@ -56,7 +56,7 @@ def is_due_at_close(entry: Entry, stream: Stream, now: datetime) -> bool:
     A restored table holds what its archive holds. It is archived when it expires.
     """
     if entry.state is State.RETAINED:
-        return entry.segments is not None and (entry.archive is None or entry.archive.made < entry.segments.whole)
+        return entry.segments is not None and not entry.has_whole_archive
     due = stream.archive_at == "close" and stream.on_expiry == "archive" and entry.keep_until is None
     return due and entry.state is State.CLOSED and now > compute_settling(entry, stream.late)
 

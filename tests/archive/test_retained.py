@@ -1,9 +1,14 @@
 """A period that is archived at its close: its table answers on, and each late write brings its segment into the archive."""
 
+from datetime import timedelta
+
 import pytest
 
+from tests.worlds.backfills import make_backfill, send, start_backfill
+from tests.worlds.killed import CONFIG
 from tests.worlds.retained import (
     FORMS,
+    LABEL,
     ask,
     divide_small_tables,
     drain,
@@ -14,8 +19,12 @@ from tests.worlds.retained import (
     read_archive,
     read_table,
     work,
+    work_on_messages,
 )
+from tidetable.archive_expiry import find_archive_expiry
 from tidetable.catalog import State
+from tidetable.config import parse
+from tidetable.times import to_text
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +40,9 @@ def test_a_period_is_archived_after_its_close_and_its_table_answers_until_its_re
     work(stage)
     assert find_entry(stage).state is State.CLOSED
     assert not stage.dynamo.account.tables[find_entry(stage).table].write, "it is made faster once"
-    work(stage)
+    outcomes = [done.outcome for done in stage.run_lifecycle().done if done.action.name == "archive"]
+    assert outcomes == ["done"]
+    stage.clock.sleep(300)
     retained = find_entry(stage)
     assert (retained.state, retained.is_retained) == (State.RETAINED, True)
     assert read_archive(stage) == read_table(stage)
@@ -51,6 +62,8 @@ def test_a_period_is_archived_after_its_close_and_its_table_answers_until_its_re
     assert gone.archive is not None
     assert retained.archive is not None
     assert gone.archive.oldest == retained.archive.at, "the bucket's rules count from the oldest file"
+    expires = parse(CONFIG + '[streams.s.archive]\nexpire_after = "100d"')
+    assert find_archive_expiry(gone, expires) == retained.archive.at + timedelta(days=100)
     assert gone.archive.at > retained.archive.at, "it was verified again before the deletion"
     assert {"period": "2026-03-15", "from": "archive"} in ask(stage)["sources"]
 
@@ -81,3 +94,107 @@ def test_a_late_write_marks_its_segment_and_only_that_is_archived_again(form: st
     assert bool(kept) is (marked != (4,)), "the other segments keep their files"
     assert again.archive is not None
     assert (again.archive.oldest is not None) is bool(kept)
+
+
+def test_a_backfill_opens_a_retained_period_and_all_of_it_is_archived_again_afterwards() -> None:
+    stage = make_retained("items", 3)
+    before = find_entry(stage)
+    request = make_backfill(stage, before.period.start, before.period.end, hours=2)
+    start_backfill(stage, request)
+    assert find_entry(stage).state is State.OPEN
+    times = [to_text(before.period.start + timedelta(minutes=90 * number)) for number in range(12)]
+    more = [{"series": "b", "id": f"h{number}", "time": time, "data": {}} for number, time in enumerate(times)]
+    stage.settle()
+    stage.restart()
+    assert send(stage, more).status == 200
+    assert len(read_archive(stage)) == 13, "the former files stay"
+    stage.clock.sleep(3 * 3_600)
+    for _ in range(7):
+        work(stage)
+    again = find_entry(stage)
+    assert again.is_retained
+    assert again.archive is not None
+    assert again.archive.oldest is None
+    assert read_archive(stage) == read_table(stage)
+    assert len(read_archive(stage)) == 25
+
+
+def test_a_restored_period_is_archived_again_when_its_time_is_over() -> None:
+    stage = make_retained()
+    whole = read_archive(stage)
+    stage.clock.sleep(5 * 86_400)
+    for _ in range(3):
+        work(stage)
+    assert find_entry(stage).state is State.DELETED
+    assert stage.restore("s", LABEL, keep_days=2)
+    queue_late(stage, 3)
+    drain(stage)
+    for _ in range(3):
+        work(stage)
+    assert find_entry(stage).state is State.CLOSED
+    stage.clock.sleep(2 * 86_400)
+    for _ in range(4):
+        work(stage)
+    assert find_entry(stage).state is State.DELETED
+    found = read_archive(stage)
+    assert [row for row in found if "late3" not in row[1]] == whole
+    assert len(found) == len(whole) + 1
+
+
+def test_the_setting_may_change_both_ways() -> None:
+    stage = make_closed()
+    at_close, stage.config = stage.config, parse(CONFIG)
+    for _ in range(3):
+        work(stage)
+    assert find_entry(stage).state is State.CLOSED
+    stage.config = at_close
+    for _ in range(3):
+        work(stage)
+    assert find_entry(stage).is_retained, "a table that is closed already is archived now"
+    stage.config = parse(CONFIG)
+    queue_late(stage, 3)
+    drain(stage)
+    stage.clock.sleep(3_600)
+    work(stage)
+    assert find_entry(stage).is_retained, "a table that is retained stays so, and its marks are worked on"
+    assert read_archive(stage) == read_table(stage)
+    stage.clock.sleep(4 * 86_400)
+    for _ in range(3):
+        work(stage)
+    assert find_entry(stage).state is State.DELETED
+
+
+def test_an_operator_may_end_the_retention() -> None:
+    stage = make_retained()
+    queue_late(stage, 3)
+    drain(stage)
+    stage.archive("s", LABEL, within=230)
+    entry = find_entry(stage)
+    assert entry.state is State.ARCHIVED
+    assert entry.marks.numbers == ()
+    assert any("late3" in row[1] for row in read_archive(stage))
+
+
+@pytest.mark.parametrize("lost", ["part-", "_manifest"])
+def test_a_lost_object_is_found_before_the_table_is_deleted_and_all_is_written_again(lost: str) -> None:
+    stage = make_retained("items", 3)
+    whole = read_archive(stage)
+    gone = next(key for key in stage.bucket.objects if f"period={LABEL}/{lost}" in key)
+    del stage.bucket.objects[gone]
+    stage.clock.sleep(5 * 86_400)
+    for _ in range(7):
+        stage.run_lifecycle()
+        work_on_messages(stage)
+        stage.clock.sleep(300)
+    assert find_entry(stage).state is State.DELETED
+    assert read_archive(stage) == whole
+
+
+def test_a_late_event_of_a_request_waits_in_the_queue_although_late_was_raised() -> None:
+    """Such a period is in the window again. Its table takes events by the drain alone, whose writes mark segments."""
+    stage = make_retained()
+    stage.config = parse(FORMS["items"].replace('late = "1d"', 'late = "3d"'))
+    event = {"series": "a", "id": "again", "time": to_text(find_entry(stage).period.start), "data": {}}
+    assert send(stage, [event]).status == 202
+    drain(stage)
+    assert find_entry(stage).marks.numbers == (0,)

@@ -28,6 +28,7 @@ from tests.worlds.retained import (
     work_on_messages,
 )
 from tidetable.catalog import State
+from tidetable.errors import ArchiveBusy
 from tidetable.events import Event
 from tidetable.times import from_text, to_text
 
@@ -103,6 +104,55 @@ def test_a_write_at_any_moment_of_an_archive_comes_into_the_archive(form: str) -
     assert next(hours, None) is None, "the archive has enough calls"
     assert not stage.queue.dead
     finish(stage)
+    # At the end of the retention, too. A write that comes after the fence is in the queue of dead letters.
+    hours = iter(range(1, 40))
+    stage.at_once_bytes = 10**9
+    with interrupt(stage, write):
+        for _ in range(4):
+            with suppress(ArchiveBusy):
+                stage.archive("s", LABEL, within=230)
+    assert find_entry(stage).state is State.ARCHIVED
+    assert stage.queue.dead
+    assert read_archive(stage) == read_table(stage)
+
+
+def test_a_drain_that_does_not_know_yet_that_the_table_is_retained_tries_again() -> None:
+    stage = make_closed()
+    queue_late(stage, 5)
+    transact: Any = stage.store.transact
+
+    def after_the_begin(*given: Any, **options: Any) -> Any:
+        while find_entry(stage).state is State.CLOSED:
+            stage.clock.sleep(900)
+            work(stage)
+        return transact(*given, **options)
+
+    stage.store.transact = after_the_begin  # type: ignore[method-assign]
+    stage.drain()
+    del stage.store.transact
+    assert find_entry(stage).marks.numbers == ()
+    stage.clock.sleep(3_600)
+    drain(stage)
+    assert not stage.queue.dead
+    assert find_entry(stage).marks.numbers == (0,)
+
+
+def test_marks_that_come_during_the_last_round_are_worked_on_before_the_table_goes() -> None:
+    stage = make_retained("items", 3)
+    queue_late(stage, 1)
+    drain(stage)
+    stage.clock.sleep(3_600)
+    stage.run_lifecycle()
+    queue_late(stage, 20)
+    drain(stage)
+    entry = find_entry(stage)
+    assert (entry.has_all_segments, entry.marks.numbers) == (False, (2,)), "a round of the first segment is under way"
+    stage.clock.sleep(5 * 86_400)
+    for _ in range(5):
+        work(stage)
+        stage.clock.sleep(900)
+    assert find_entry(stage).state is State.DELETED
+    assert {"late1", "late20"} <= {row[1].rpartition("#")[2] for row in read_archive(stage)}
 
 
 def test_a_run_that_is_stopped_after_any_change_is_followed_by_others_and_no_write_is_lost() -> None:
@@ -239,3 +289,22 @@ def test_two_weeks_of_late_events_with_functions_that_are_stopped(form: str) -> 
         stage.clock.sleep(1_000)
     assert not stage.queue.dead
     assert world.read_archives() == world.last
+
+
+def test_the_last_write_before_the_fence_is_archived() -> None:
+    """It comes after the run has read the entry, and before the entry's state changes."""
+    stage = make_retained()
+    move = stage.catalog.move
+
+    def write_first(*given: Any, **options: Any) -> Any:
+        if find_entry(stage).state is State.RETAINED:
+            queue_late(stage, 5)
+            drain(stage)
+        return move(*given, **options)
+
+    stage.catalog.move = write_first  # type: ignore[method-assign]
+    stage.archive("s", LABEL, within=230)
+    del stage.catalog.move
+    assert find_entry(stage).state is State.ARCHIVED
+    assert not stage.queue.dead
+    assert "late5" in {row[1].rpartition("#")[2] for row in read_archive(stage)}

@@ -112,6 +112,12 @@ def test_an_export_is_priced_in_the_class_of_the_last_step() -> None:
         assert round(lines(workload(ladder))["archive, reads"], 5) == dollars
 
 
+def test_an_export_at_the_close_is_priced_in_the_class_of_the_first_step_after_it() -> None:
+    ladder = f'{ON_DEMAND}\nladder = [{{ age = 0 }}, {{ age = 5, class = "infrequent-access" }}]'
+    at_close = workload(ladder).change_stream(archive_at="close")
+    assert round(lines(at_close)["archive, reads"], 5) == 0.0802
+
+
 def test_packs_are_exported_by_reading_them_twice() -> None:
     plain = lines(workload(size=1000))["archive, reads"]
     packed = workload(size=1000, more='[streams.s.pack]\nspan = "1h"')

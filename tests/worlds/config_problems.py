@@ -59,6 +59,21 @@ CASES = [
     ),
     ("an archive gone before its table", keeping('expire_after = "1d"'), "more than lifecycle.delete_grace, 1d"),
     (
+        "an archive of the close that is gone before its table",
+        GOOD.replace("late =", 'archive_at = "close"\nlate =') + '[streams.s.archive]\nexpire_after = "4d"',
+        "streams.s.archive.expire_after: 4d is not more than retention and lifecycle.delete_grace, 1d, as archive_at",
+    ),
+    (
+        "an archive of the close by the rules of all streams",
+        keeping('expire_after = "4d"').replace("late =", 'archive_at = "close"\nlate ='),
+        "streams.s.archive.expire_after: 4d is not more than retention and",
+    ),
+    (
+        "an archive at the close of a table that is deleted without one",
+        GOOD.replace("late =", 'archive_at = "close"\non_expiry = "delete"\nlate ='),
+        'streams.s.archive_at: "close" needs on_expiry = "archive", not \'delete\'',
+    ),
+    (
         "a class that is not read at once",
         keeping('storage_class = "glacier"'),
         '"glacier" is none of standard, infrequ',

@@ -5,7 +5,7 @@ One run at a time takes the turn of a period, under the period's lease. Workers 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 from msgspec.structs import replace
@@ -106,28 +106,38 @@ def _begin_round(
     entry: Entry, found: Sequence[Segment], exporter: Exporter, *, retain: bool
 ) -> tuple[Entry, list[Segment]]:
     """Begin a round, or go on with the present one. Return the segments that it reads; none if nothing is left to read."""
-    plan = entry.segments
+    plan, numbers = entry.segments, entry.marks.numbers
     if entry.state not in IN_ARCHIVE or plan is None:
-        return _begin_archive(entry, found, exporter, retain=retain)
-    if not entry.has_all_segments:
-        segments = [segment for segment in found if segment.made == plan.made]
-        if len(segments) < len(plan.numbers):
-            # The run that began them was stopped. All segments are alike.
-            memo = segments[0].begin_anew().memo if segments else _make_memo(entry, plan, exporter)
-            segments = add_segments(exporter.work, entry.stream, entry.period.label, plan.made, memo, plan.numbers)
-        return entry, segments
-    numbers = entry.marks.numbers
-    if not numbers:
-        return entry, []
-    former = _find_manifest(entry, exporter)
-    if former is None or plan.count in numbers:
-        return _begin_archive(entry, found, exporter, retain=retain)
-    # The segments are added before the marks are removed: a worker then reads all writes that these marks are of. If a write
-    # comes between, its mark stays with the others, and a later round begins the segments again, under another name.
-    made = _choose_instant(exporter, plan, found)
-    memo = _make_memo(entry, plan, exporter, former.columns)
-    segments = add_segments(exporter.work, entry.stream, entry.period.label, made, memo, numbers)
-    return _record_segments(entry, entry.state, replace(plan, made=made, again=numbers), exporter), segments
+        entry = _begin_archive(entry, found, exporter, retain=retain)
+    elif entry.has_all_segments:
+        if not numbers:
+            return entry, []
+        if plan.count in numbers or _find_manifest(entry, exporter) is None:
+            entry = _begin_archive(entry, found, exporter, retain=retain)
+        else:
+            # All writes that these marks are of were done before, so the workers read them. If a write has come since the
+            # entry was read, nothing changes, and a later run begins the round.
+            again = replace(plan, made=_choose_instant(exporter, plan, found), again=numbers)
+            entry = _record_segments(entry, entry.state, again, exporter)
+    return entry, _add_missing_segments(entry, found, exporter)
+
+
+def _add_missing_segments(entry: Entry, found: Sequence[Segment], exporter: Exporter) -> list[Segment]:
+    """Add the segments of the round that do not exist: all of them, or those that a run did not add before it was stopped."""
+    plan = entry.segments
+    segments = [segment for segment in found if plan is not None and segment.made == plan.made]
+    if plan is None or len(segments) == len(plan.numbers):
+        return segments
+    if segments:
+        # All are alike.
+        memo = segments[0].begin_anew().memo
+    else:
+        policy, rate = compute_policy(entry, require_active_table(entry, exporter), exporter)
+        former = _find_manifest(entry, exporter) if entry.has_whole_archive else None
+        # All files of an archive have the same declared columns.
+        columns = policy.columns if former is None else former.columns
+        memo = SegmentMemo(plan.count, min(count_readers(rate, policy), plan.count), columns, slices=plan.slices)
+    return add_segments(exporter.work, entry.stream, entry.period.label, plan.made, memo, plan.numbers)
 
 
 def _find_manifest(entry: Entry, exporter: Exporter) -> Manifest | None:
@@ -138,9 +148,7 @@ def _find_manifest(entry: Entry, exporter: Exporter) -> Manifest | None:
         return None
 
 
-def _begin_archive(
-    entry: Entry, former: Sequence[Segment], exporter: Exporter, *, retain: bool
-) -> tuple[Entry, list[Segment]]:
+def _begin_archive(entry: Entry, former: Sequence[Segment], exporter: Exporter, *, retain: bool) -> Entry:
     """Begin all segments. Files of a former archive, or of an earlier version, must not be continued."""
     stream, label = entry.stream, entry.period.label
     table = require_active_table(entry, exporter)
@@ -157,10 +165,7 @@ def _begin_archive(
     count = max(1, min(-(-table.size_bytes // exporter.segment_bytes), MOST_SEGMENTS))
     slices = _count_slices(entry, table, count) if table.size_bytes > exporter.at_once_bytes else 0
     made = _choose_instant(exporter, entry.segments, former)
-    plan = Segmentation(count, slices, made, made)
-    entry = _record_segments(entry, to, plan, exporter)
-    memo = _make_memo(entry, plan, exporter)
-    return entry, add_segments(exporter.work, stream, label, made, memo, plan.numbers)
+    return _record_segments(entry, to, Segmentation(count, slices, made, made), exporter)
 
 
 def _choose_instant(exporter: Exporter, plan: Segmentation | None, found: Sequence[Segment]) -> str:
@@ -174,15 +179,6 @@ def _record_segments(entry: Entry, to: State, plan: Segmentation, exporter: Expo
     if recorded is None:
         raise ArchiveBusy(f"period {entry.period.label} of {entry.stream} has just changed; a later run goes on")
     return recorded
-
-
-def _make_memo(
-    entry: Entry, plan: Segmentation, exporter: Exporter, columns: Mapping[str, str] | None = None
-) -> SegmentMemo:
-    """Make the memo of a new segment. All files of an archive have the same declared columns."""
-    policy, rate = compute_policy(entry, require_active_table(entry, exporter), exporter)
-    readers = min(count_readers(rate, policy), plan.count)
-    return SegmentMemo(plan.count, readers, policy.columns if columns is None else columns, slices=plan.slices)
 
 
 def _count_slices(entry: Entry, table: Table, count: int) -> int:
@@ -231,7 +227,7 @@ def _complete_round(entry: Entry, plan: Segmentation, segments: Sequence[Segment
     sizes = {key: size for key, size in objects.sizes(prefix).items() if key.endswith(".parquet")}
     written, kept = _collect_parts(segments, exporter), list[Part]()
     columns = segments[0].memo.columns if segments else {}
-    if former is not None and former.made >= plan.whole:
+    if entry.has_whole_archive:
         # The archive has all segments that were not in this round.
         manifest, numbers = _find_manifest(entry, exporter), {segment.number for segment in segments}
         if manifest is None:
