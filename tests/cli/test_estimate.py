@@ -219,10 +219,10 @@ def test_a_load_that_the_file_cannot_take_has_no_price(file: Path) -> None:
 
 
 def test_fixed_costs_stand_beside_the_streams_own(file: Path) -> None:
-    """20 metrics at $0.30, 26 alarms at $0.10, four queues, the drain, a key of $1.00; a bill names the month of its prices."""
+    """20 metrics at $0.30, 28 alarms at $0.10, five queues, the drain, a key of $1.00; a bill names the month of its prices."""
     file.write_text('[observability]\nnotify = ["ops@example.com"]\n' + file.read_text())
     document = json.loads(run("cost", str(file), "--rate", "1", "--json").stdout)
-    assert document["fixed"]["dollars"] == pytest.approx(6.0 + 2.6 + 1.0512 + 0.50516 + 1.0)
+    assert document["fixed"]["dollars"] == pytest.approx(6.0 + 2.8 + 1.314 + 0.50516 + 1.0)
     assert not {"metrics", "alarms", "queues", "KMS key"} & {line["name"] for line in document["lines"]}
     assert (document["prices"]["region"], document["prices"]["month"]) == ("us-east-1", "2026-11")
     for words in (("--rate", "1"), ("--days", "1"), ("--rate", "1", "--change", "retention = 3")):
