@@ -72,6 +72,7 @@ def import_into_archive(
         work = ArchiveImport(
             policy, inputs, columns, kind, folder, progress, _make_merger(account, policy, folder, open_s3), open_s3,
             stops=on_error == "stop" and not dry_run, keeps=not dry_run, show=show,
+            tell=partial(_remove_of_period, account, stream),
         )  # fmt: skip
         runs = work.read_files()
         plans = work.plan_periods()
@@ -150,7 +151,10 @@ def _remove_former_files(account: Account, stream: str, labels: Sequence[str]) -
 
 
 def _remove_of_period(account: Account, stream: str, label: str) -> float:
-    """Return the seconds after which the former files of a period can be removed; 0 if there are none."""
+    """Return the seconds after which the former files of a period can be removed; 0 if there are none.
+
+    The first call for a period also wakes the worker of the Iceberg table, which lists the former files until then.
+    """
     try:
         return float(account.rewrite_archive(stream, label, dry_run=False)["wait"])
     except AccountError as error:

@@ -51,7 +51,8 @@ class Outcome(NamedTuple):
 class ArchiveImport:
     """An import into the archive. ``stops`` says that it ends at the first refused row, or refused period.
 
-    ``keeps`` is False in a dry run: then the rows are only judged and counted.
+    ``keeps`` is False in a dry run: then the rows are only judged and counted. ``tell`` is called with each period that is
+    merged.
     """
 
     stream: Stream
@@ -66,6 +67,7 @@ class ArchiveImport:
     keeps: bool = True
     memory: int = MEMORY
     show: Show = lambda *_: None
+    tell: Callable[[str], object] = lambda _: None
     remarks: list[str] = field(default_factory=list)
     first_refusals: list[str] = field(default_factory=list)
 
@@ -164,6 +166,7 @@ class ArchiveImport:
                 continue
             known.done = True
             self.folder.save(self.progress)
+            self.tell(label)
             runs.remove([label])
         return Outcome(merged, refused)
 

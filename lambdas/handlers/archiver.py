@@ -55,7 +55,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         if event.get("rewrite"):
             dry_run = bool(event.get("dry_run"))
             rewritten = rewrite_archive(stream, period, exporter, context.aws_request_id, remaining, dry_run=dry_run)
-            if rewritten.state == "switched":
+            # After an import, too, whose command asks for the removal of former files.
+            if rewritten.state in ("switched", "current") and not dry_run:
                 _wake_table(stream, period)
             return {"stream": stream, "period": period, **asdict(rewritten)}
         retain = bool(event.get("retain"))

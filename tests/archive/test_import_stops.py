@@ -253,6 +253,20 @@ def test_a_damaged_archive_is_not_merged(tmp_path: Path) -> None:
     del world.bucket.objects[part]
     with pytest.raises(CommandError, match="does not exist: call the command again"):
         importer.run([rows])
+    (manifest,) = {key for key in former if key.endswith(".json")}
+    world.bucket.objects |= former | {manifest: former[manifest].replace(b'"events": 2', b'"events": 3')}
+    with pytest.raises(ArchiveMismatch, match="the archive of 2026-03-10 has 2 events, its manifest 3"):
+        importer.run([rows])
     world.bucket.objects |= former
     importer.run([rows])
     assert world.read_ns() == AFTER
+
+
+def test_an_upload_that_changes_its_bytes_is_seen(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    put = world.bucket.put
+    world.bucket.put = lambda key, body: put(key, body + b" ")  # type: ignore[method-assign]
+    importer = Importer(world, "s", tmp_path / "import")
+    with pytest.raises(ArchiveMismatch, match="differs from the bytes that were written"):
+        importer.run([write_rows(tmp_path / "rows.ndjson", ROWS)])
+    assert world.read_ns() == BEFORE

@@ -150,9 +150,12 @@ def test_files_are_imported_and_rollups_follow(stage: Stage) -> None:
     assert planned.exit_code == 0, planned.output
     assert "3 rows in 2 periods, 0 would be refused; about 0 s of a core, $0.00" in planned.output
     assert stage.bucket.objects == before
+    stage.lake_queue.messages.clear()
     shown = run(*FILES)
     assert shown.exit_code == 0, shown.output
     assert "2 of 2 periods are imported, 0 rows are refused" in shown.output
+    woken = {message.name for message in stage.lake_queue.messages}
+    assert {"quakes#2026-03-01", "quakes#2026-03-02"} <= woken
     policy, now = stage.config.streams["quakes"], stage.clock.now()
     query = parse_query(policy, {"series": ["b"], "from": ["2026-03-01T00:00:00Z"]}, now, stage.seal)
     answer: Any = run_query(query, policy, stage.reader(), now, lambda: 100.0).document()
@@ -168,6 +171,8 @@ def test_files_are_imported_and_rollups_follow(stage: Stage) -> None:
         stage.run_lifecycle()
     assert count(stage) == exact
     state = stage.rollups.read_state("quakes")
+    # The bucket before the beginning of the rollup was ordered and computed.
+    assert min(edge.start for edge in state.edges) <= datetime(2026, 3, 1, 7, tzinfo=UTC)
     assert not [mark for mark in state.marks if mark.meets(START, START + timedelta(days=1))]
     again = run(*FILES)
     assert again.exit_code == 64, again.output
