@@ -10,7 +10,7 @@ import wiring
 from aws import clients
 from aws.dynamodb.catalog import LeanCatalog
 from aws.http.client import LeanClient
-from wiring import Pipeline
+from wiring_drain import DrainPipeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from tidetable.feed.changes import StreamRecord
     from tidetable.feed.feeds import Feeds
     from tidetable.feed.mappings import FollowedFeeds
-    from tidetable.ingest.beat import Beats
-    from tidetable.ingest.delivery import Drain
-    from tidetable.ingest.standstill import Watch
     from tidetable.lake.lake_tables import LakeTables
     from tidetable.lake.reconcile import Reconciler
     from tidetable.large.sweep import Sweeper
@@ -43,7 +40,7 @@ if TYPE_CHECKING:
     from tidetable.work.schedule import WorkQueue
 
 
-class Upkeep(Pipeline):
+class Upkeep(DrainPipeline):
     """A pipeline with the ports and the use cases of the functions that no caller waits for."""
 
     @cached_property
@@ -89,46 +86,6 @@ class Upkeep(Pipeline):
         from bill.kept import KeptAnswers
 
         return KeptAnswers()
-
-    # Events that wait to be written.
-
-    @cached_property
-    def dead_letters(self) -> ports.DeadLetters:
-        from aws.overflow import SqsDeadLetters
-
-        return SqsDeadLetters(clients.find_sqs_client, settings.read_settings().dead_letter_queue_url)
-
-    @cached_property
-    def drain(self) -> Drain:
-        from tidetable.ingest.circuit import Circuit
-        from tidetable.ingest.delivery import Drain
-        from tidetable.ingest.marks import Marks
-        from tidetable.ingest.pace import Pace
-
-        pace, circuit = Pace.of_config(self.config, self.clock, self.config.work.consumers), Circuit(self.clock)
-        # Without rollups, too: the drain marks periods that are over.
-        marks = self.marks or Marks(self.rollups)
-        return self.build(
-            Drain, catalog=self.catalog_reader, pace=pace, circuit=circuit, saved=self.values, marks=marks
-        )
-
-    @cached_property
-    def beats(self) -> Beats:
-        from aws.dynamodb.beats import LeanBeats
-
-        return LeanBeats(self.dynamodb, settings.read_settings().rollups_table)
-
-    @cached_property
-    def watch(self) -> Watch:
-        """The watch over the drain, for the lifecycle."""
-        from aws.waiting import SqsMessages
-        from tidetable.ingest.standstill import Watch
-
-        known = settings.read_settings()
-        waiting, letters = (
-            SqsMessages(clients.find_sqs_client, url) for url in (known.overflow_queue_url, known.dead_letter_queue_url)
-        )
-        return self.build(Watch, waiting=waiting, letters=letters)
 
     # The feed of changes.
 

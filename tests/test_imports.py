@@ -25,7 +25,7 @@ from tests.worlds.breaches import (
 
 LAMBDAS = ROOT / "lambdas"
 PARSERS = {"google", "opentelemetry", "line_protocol_parser"}
-WIRING = [LAMBDAS / "wiring.py", LAMBDAS / "wiring_upkeep.py"]
+WIRING = [LAMBDAS / f"{name}.py" for name in ("wiring", "wiring_drain", "wiring_upkeep")]
 PARSING = LAMBDAS / "doors" / "parsers"
 CORE = find_files("lambdas/tidetable", 150)
 DOORS = [file for file in find_files("lambdas/doors", 10) if PARSING not in file.parents]
@@ -178,7 +178,7 @@ heavy = ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow", "dd
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.ingest.marks", "aws.dynamodb.rollups")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.packs", "tidetable.ingest.columns")
 heavy += ("tidetable.query.listings", "tidetable.query.rollup_sources", "tidetable.query.typed", "aws.arrow")
-heavy += ("doors", "google.protobuf", "wiring_upkeep", "bill", "aws.meters")
+heavy += ("doors", "google.protobuf", "wiring_drain", "wiring_upkeep", "bill", "aws.meters")
 print([name for name in heavy if name in sys.modules])
 """
     environment = {"TIDETABLE_STAGE": "t", "PATH": os.environ["PATH"], "POWERTOOLS_METRICS_NAMESPACE": "t"}
@@ -239,7 +239,7 @@ def test_nothing_that_is_deployed_imports_the_client() -> None:
 
 
 def test_infrastructure_knows_of_the_lambdas_no_more_than_the_core() -> None:
-    forbidden = {"handlers", "aws", "doors", "bill", "wiring", "wiring_upkeep", "settings"}
+    forbidden = {"handlers", "aws", "doors", "bill", "wiring", "wiring_drain", "wiring_upkeep", "settings"}
     assert find_breaches(find_files("infra", 20), lambda file: forbidden & tops(file)) == {}
 
 
