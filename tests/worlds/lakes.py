@@ -34,6 +34,9 @@ from tidetable.times import to_text
 
 ALWAYS_TRUE = AlwaysTrue()
 NOW = datetime(2026, 3, 5, 12, tzinfo=UTC)
+DAY = 86_400
+MAG = 'columns = { mag = "integer" }'
+FIRST, SECOND = "2026-03-01", "2026-03-02"
 STREAM = """
 [streams.quakes]
 period = "{period}"
@@ -206,6 +209,10 @@ class LakeWorld:
         """Find the address of the table's present metadata."""
         return str(self.glue.tables["quakes"]["Parameters"]["metadata_location"])
 
+    def find_number(self, column: str) -> int:
+        """Find the number of a column in the table's schema."""
+        return StaticTable.from_metadata(self.find_metadata()).schema().find_field(column).field_id
+
     def read_by_pyiceberg(self, where: Any = ALWAYS_TRUE) -> list[dict[str, Any]]:
         """Read the table as a program with pyiceberg does."""
         scan = StaticTable.from_metadata(self.find_metadata()).scan(row_filter=where)
@@ -215,3 +222,13 @@ class LakeWorld:
     def move(self, **time: float) -> None:
         """Let time pass."""
         self.clock.sleep(timedelta(**time).total_seconds())
+
+
+def make_rows(day: int, *series: str) -> list[Row]:
+    """Make an event of each series on a day of March 2026."""
+    return [Row(day * DAY + n, name, f"{name}{day}", {"mag": n}) for n, name in enumerate(series)]
+
+
+def list_series(world: LakeWorld) -> list[tuple[str, str, int]]:
+    """List period, series and value of each row of the table."""
+    return sorted((row["period"], row["series"], row["mag"]) for row in world.read_by_pyiceberg())
