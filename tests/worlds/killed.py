@@ -72,7 +72,7 @@ def state(stage: Stage) -> Any:
     stage.clock.sleep(120)
     stage.dynamo.account.settle()
     entries = {
-        entry.period.label: (entry.state, entry.archive and replace(entry.archive, at=NOON))
+        entry.period.label: (entry.state, entry.archive and replace(entry.archive, at=NOON, made=""))
         for entry in stage.catalog.entries("s", consistent=True)
     }
     tables = {
