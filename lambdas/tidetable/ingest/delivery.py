@@ -259,15 +259,17 @@ class Delivery:
                 return
         if not puts:
             return
-        # The catalog was read before the transaction, and may have another state or other segments since.
-        present = entry
-        if entry.writable:
-            present = read_entry(self._ports.catalog, self._stream, entry.period) or entry
-        refusal = f"period {entry.period.label} of {self._stream} is {present.state}"
-        if present.writable:
-            self._fates.wait_puts(puts, f"{refusal} since a moment ago", is_blocked=False)
+        period = f"period {entry.period.label} of {self._stream} is"
+        present = read_entry(self._ports.catalog, self._stream, entry.period) if entry.writable else None
+        if (
+            present is not None
+            and present.writable
+            and (present.state, present.segments) != (entry.state, entry.segments)
+        ):
+            # The catalog was read before the transaction. The next try knows that each write marks its segment.
+            self._fates.wait_puts(puts, f"{period} {present.state} since a moment ago", is_blocked=False)
         else:
-            self._fates.give_up({put.slot for put in puts}, f"{refusal}: restore it, then replay")
+            self._fates.give_up({put.slot for put in puts}, f"{period} {entry.state}: restore it, then replay")
 
     def _transact(self, puts: list[Put], entry: Entry) -> list[Put]:
         """Write puts in one transaction or, if that is refused because of one of them, each in its own. Return the puts
