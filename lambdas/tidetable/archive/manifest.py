@@ -21,7 +21,7 @@ VERSION = 4
 VERSIONS = (3, VERSION)
 # A sort key begins with so many characters of time, after its version.
 _TIME = 27
-_ALWAYS = (-(2**62), 2**62)
+ALWAYS = (-(2**62), 2**62)
 # A first and a last time, in microseconds.
 Span = tuple[int, int]
 
@@ -82,7 +82,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         first, last = layout.find_place(self.first)[:_TIME], layout.find_place(self.last)[:_TIME]
         # A sort key of an earlier version sorts after those of all newest versions, whatever its time is.
         if not layout.is_newest(self.last) or len(first) < _TIME or len(last) < _TIME:
-            return _ALWAYS
+            return ALWAYS
         return to_micros(from_text(first)), to_micros(from_text(last))
 
     def may_hold(self, series: Sequence[str], prefix: str) -> bool:
@@ -158,6 +158,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         if manifest.version not in VERSIONS:
             raise ValueError(f"the manifest has version {manifest.version}; this release reads version {VERSION}")
         return manifest
+
+    def list_undeclared(self) -> list[tuple[str, str]] | None:
+        """List the columns of fields that were not declared, with their types; None if a part does not say which it has."""
+        columns = [None if part.bounds is None else part.bounds.columns for part in self.parts]
+        if None in columns:
+            return None
+        return sorted({pair for part in columns for pair in (part or {}).items()})
 
     def find_parts(self, start: int, end: int, series: Sequence[str], prefix: str) -> list[tuple[Part, Span]]:
         """Find the parts that may have events with ``start <= time < end``, and their spans; see ``Part.may_hold``."""

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tidetable.archive.manifest import Manifest, Part
+from tidetable.archive.manifest import ALWAYS, Manifest, Part
 from tidetable.archive.ports import Objects
 from tidetable.catalog import Entry, State
 from tidetable.catalog_steps import read_entry
@@ -113,8 +113,8 @@ class Wanted(msgspec.Struct):
             label=entry.period.label,
             at=facts.at,
             columns=list_own_columns(manifest.layout) | dict(sorted(manifest.columns.items())),
-            inferred=_list_inferred(manifest),
-            files=[_describe_file(part, manifest) for part in manifest.parts],
+            inferred=manifest.list_undeclared(),
+            files=[_describe_file(part, manifest.period) for part, _ in manifest.find_parts(*ALWAYS, (), "")],
         )
 
 
@@ -125,16 +125,8 @@ def _is_listed(entry: Entry) -> bool:
     return entry.state in _ARCHIVED or (entry.state in _RETAINED and is_whole)
 
 
-def _list_inferred(manifest: Manifest) -> list[tuple[str, str]] | None:
-    """List the undeclared columns of the files with their types; None if a part does not say which it has."""
-    columns = [None if part.bounds is None else part.bounds.columns for part in manifest.parts]
-    if None in columns:
-        return None
-    return sorted({pair for part in columns for pair in (part or {}).items()})
-
-
-def _describe_file(part: Part, manifest: Manifest) -> LakeFile:
-    file = LakeFile(key=part.key, period=manifest.period, events=part.events, size=part.size)
+def _describe_file(part: Part, period: str) -> LakeFile:
+    file = LakeFile(key=part.key, period=period, events=part.events, size=part.size)
     if (bounds := part.bounds) is None:
         return file
     return msgspec.structs.replace(
