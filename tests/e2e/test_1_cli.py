@@ -108,12 +108,6 @@ def test_history_is_imported_straight_into_the_archive(tidetable: Any, api: Api,
     span = {"series": "boiler-0", "start": "2025-06-01T00:00:00Z", "to": "2025-07-01T00:00:00Z", "order": "asc"}
     events = list(api.walk_events("stations", **span))
     assert [event["data"]["celsius"] for event in events] == list(range(0, 24, 2))
-    # More events of the same time are merged with them.
-    file.write_text("series,time,celsius\nboiler-0,2025-06-01T00:30:00Z,0.5\n")
-    again = tidetable(*words, "--again", "--on-error", "skip")
-    assert again.returncode == 0, again.stdout + again.stderr
-    events = list(api.walk_events("stations", **span))
-    assert [event["data"]["celsius"] for event in events] == [0, 0.5, *range(2, 24, 2)]
 
 
 def test_what_cannot_be_written_is_laid_aside_with_its_reason_and_sent_back(tidetable: Any, deployed: Deployed) -> None:

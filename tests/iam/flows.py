@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from local import Deployed
@@ -229,6 +230,16 @@ def live_through_a_past_day(
     assert [period["refusal"] for period in json.loads(answer["Payload"].read())["periods"]] == [None]
     assert eventually(state, lambda now: now == "closed") == "closed"
     assert find_data(api, "quakes", **asked) == expected
+
+
+def import_history(api: Api, tidetable: Callable[..., str], folder: Path) -> None:
+    """An import straight into the archive, of a period that the catalog does not know."""
+    file = folder / "history.ndjson"
+    file.write_text('{"series": "past", "time": "2025-06-05T00:00:00Z", "id": "one", "mag": 1}\n')
+    words = ("import", str(file), "--to", "archive", "--stream", "stations", "--state", str(folder / "import"))
+    assert "1 of 1 periods are imported" in tidetable(*words)
+    asked = {"series": "past", "start": "2025-06-01T00:00:00Z", "to": "2025-06-30T00:00:00Z"}
+    assert find_data(api, "stations", **asked) == {"one": {"mag": 1}}
 
 
 def deliver_changes(api: Api, deployed: Deployed, series: str, log: Callable[[], str]) -> None:

@@ -6,6 +6,7 @@ Not looked at by the emulator: PassRole, the rights with which event sources are
 import subprocess
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +44,10 @@ def _nothing_is_denied(stage: Stage) -> Iterator[None]:
 
 def test_a_feed_delivers_to_its_targets(stage: Stage, api: Api) -> None:
     flows.deliver_changes(api, stage.deployed, "fed", stage.log)
+
+
+def test_history_is_imported_into_the_archive(api: Api, tidetable: Any, tmp_path: Path) -> None:
+    flows.import_history(api, tidetable, tmp_path)
 
 
 def test_with_every_feature_on(stage: Stage, api: Api, tidetable: Any) -> None:
