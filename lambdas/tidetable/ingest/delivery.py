@@ -259,14 +259,10 @@ class Delivery:
                 return
         if not puts:
             return
-        period = f"period {entry.period.label} of {self._stream} is"
-        present = read_entry(self._ports.catalog, self._stream, entry.period) if entry.writable else None
-        if (
-            present is not None
-            and present.writable
-            and (present.state, present.segments) != (entry.state, entry.segments)
-        ):
-            # The catalog was read before the transaction. The next try knows that each write marks its segment.
+        period, catalog = f"period {entry.period.label} of {self._stream} is", self._ports.catalog
+        present = (read_entry(catalog, self._stream, entry.period) if entry.writable else None) or entry
+        if present.writable and (present.state, present.segments) != (entry.state, entry.segments):
+            # The entry was read before the transaction. The next try knows what has changed.
             self._fates.wait_puts(puts, f"{period} {present.state} since a moment ago", is_blocked=False)
         else:
             self._fates.give_up({put.slot for put in puts}, f"{period} {entry.state}: restore it, then replay")
