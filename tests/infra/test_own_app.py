@@ -62,14 +62,14 @@ def test_each_resource_of_a_stage_is_an_attribute(shop: Shop) -> None:
 def test_every_role_and_function_is_as_the_app_says(shop: Shop) -> None:
     """The CDK makes the roles of schedules beside the construct. Its flags hold whatever the app's cdk.json says."""
     roles = shop.template.all("AWS::IAM::Role")
-    assert sum(id.startswith("SchedulerRole") for id in roles) == 5
+    assert sum(id.startswith("SchedulerRole") for id in roles) == 6
     boundaries = {json.dumps(role.get("PermissionsBoundary")) for role in roles.values()}
     (boundary,) = boundaries
     assert ":policy/team-boundary" in boundary
     tags = [{"Key": "project", "Value": "tidetable"}, {"Key": "stage", "Value": "prod-eu"}]
     mappings = shop.template.all("AWS::Lambda::EventSourceMapping")
     assert [id for id, one in mappings.items() if "Tags" in one] == []
-    assert len(mappings) == 5
+    assert len(mappings) == 6
     assert [id for id, role in roles.items() if [tag for tag in tags if tag not in role.get("Tags", [])]] == []
     assert {tuple(one["Architectures"]) for one in shop.template.functions().values()} == {("x86_64",)}
     flags = (
@@ -112,7 +112,7 @@ def test_the_apps_bucket_has_rules_for_the_prefixes_of_the_stage_alone(shop: Sho
         "Transitions": [{"StorageClass": "STANDARD_IA", "TransitionInDays": 30}],
     }
     assert bucket["LifecycleConfiguration"]["Rules"] == [
-        *(cleaned | {"Prefix": prefix} for prefix in ("stream=", "large/", "overflow/", "saved/")),
+        *(cleaned | {"Prefix": prefix} for prefix in ("stream=", "iceberg/", "large/", "overflow/", "saved/")),
         {"ExpirationInDays": 60, "Prefix": "overflow/", "Status": "Enabled"},
         {
             "ExpirationInDays": 1,

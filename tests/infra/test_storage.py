@@ -201,6 +201,7 @@ def test_a_key_of_ones_own_encrypts_the_bucket_and_the_queues_of_events() -> Non
         "WorkDeadLett": None,
         "WorkArchives": None,
         "WorkFiles": None,
+        "WorkLake": None,
         "WorkRestores": None,
     }
     # S3 delivers access logs to no bucket with a customer's key.
