@@ -11,6 +11,7 @@ from bill import prices
 from bill.prices import ARCHIVE_SHARE, ON_DEMAND
 from tidetable.catalog import Entry
 from tidetable.config import Stream, TableClass
+from tidetable.forms.choose import choose_form
 from tidetable.ladder import choose_level
 
 # An item with a number, its keys and an id has 139 bytes.
@@ -44,7 +45,7 @@ def price_restore(entries: Iterable[Entry], stream: Stream | None, keep_days: in
         if entry.archive is None:
             continue
         count, bytes = entry.archive.events, entry.archive.bytes / ARCHIVE_SHARE
-        if entry.layout.pack is None:
+        if not choose_form(entry.layout).span:
             bytes = max(bytes, count * _ITEM_BYTES)
             copies = 1 + len(entry.layout.indexes)
             units, scans = count * ceil(bytes / max(count, 1) / _WRITE_BYTES) * copies, 1

@@ -54,10 +54,9 @@ if TYPE_CHECKING:
 # Paced                  ingest/delivery.py      saved.py, minute by minute              EventsSaved
 # Undrainable            ingest/delivery.py      nobody                                  buried at once with its reason
 # BucketBlocked,         rollups/                the next run of the refresher           the refresher's report; the bucket is
-#   Unfinished,                                                                          read from its events
-#   Divided, ShareUsed,
-#   RecordUnread,
-#   Superseded
+#   Unfinished, Divided,                                                                 read from its events
+#   ShareUsed, Superseded,
+#   RecordUnread
 # BucketOver             rollups/                nobody                                  the same
 # TooManyEvents          rollups/                rollups/seal.py, in parts                nobody
 # BadInvocation          handlers                nobody                                  the function's own error
@@ -231,8 +230,7 @@ class TargetBusy(TidetableError):
 class NotDrained(TidetableError):
     """Some events of a message are not written yet.
 
-    The queue delivers the message again. In the end, the message becomes a dead letter. ``rest`` are the unwritten events
-    if they are known; otherwise it is empty.
+    The queue delivers the message again; in the end it becomes a dead letter. ``rest`` are the unwritten events, if known.
     """
 
     def __init__(self, message: str, rest: Sequence[Event] = ()) -> None:
