@@ -13,7 +13,7 @@ from aws.http.client import LeanClient, NoAnswer, Reply, RequestRefused
 from tests.fakes.script import PAUSES, Script
 from tests.ingest.streams import QUAKES
 from tidetable.catalog import Entry, State
-from tidetable.errors import StoreUnavailable, TableMissing
+from tidetable.errors import Outage, StoreUnavailable, TableMissing
 from tidetable.layout import Key
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Guarded, KeyRange, Put, RangeRead, Transacted, Written
@@ -259,6 +259,15 @@ def test_a_transaction_that_was_cancelled_for_another_reason_is_no_answer() -> N
     script = Script(lambda *_: RequestRefused("TransactionCanceledException", "cancelled", body))
     with pytest.raises(StoreUnavailable):
         script.store.transact([Guarded(puts(1)[0])])
+
+
+@pytest.mark.parametrize("code", ["ThrottlingError", "ProvisionedThroughputExceeded"])
+def test_a_transaction_for_which_units_are_missing_is_throttled(code: str) -> None:
+    body = json.dumps({"CancellationReasons": [NONE, {"Code": code}]}).encode()
+    script = Script(lambda *_: RequestRefused("TransactionCanceledException", "cancelled", body))
+    with pytest.raises(StoreUnavailable) as refused:
+        script.store.transact([Guarded(put) for put in puts(2)])
+    assert (refused.value.cause, refused.value.code) == (Outage.THROTTLED, "TransactionCanceledException")
 
 
 def test_a_transaction_with_an_entry_is_fenced_by_the_entrys_state() -> None:

@@ -29,7 +29,7 @@ from aws.dynamodb.reads import decode_answer, read_all, read_item, read_whole
 from aws.dynamodb.wire import decode_item, encode_item, encode_put, encode_transaction_put, make_requests
 from aws.http.client import LeanClient, NoAnswer, Reply, RequestRefused, ServiceRequest
 from tidetable.catalog import WRITABLE, Entry, State
-from tidetable.errors import CollectionFull, PutRefused, StoreUnavailable, TableMissing
+from tidetable.errors import CollectionFull, Outage, PutRefused, StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.forms.field_columns import KINDS
 from tidetable.large.chunks import GET_CHUNKS
@@ -40,6 +40,8 @@ from tidetable.ports import GET_ITEMS, FieldPage, Guard, Guarded, Page, Put, Ran
 _OF_ONE_PUT = INVALID | {COLLECTION_FULL}
 # The reason of a transaction's action whose item DynamoDB would refuse by itself, too.
 _INVALID_ACTION = "ValidationError"
+# The reasons of a transaction's actions for which units are missing (API reference, *TransactWriteItems*, errors).
+_THROTTLED_ACTION = frozenset({"ThrottlingError", "ProvisionedThroughputExceeded"})
 
 
 class LeanStore:
@@ -88,18 +90,9 @@ class LeanStore:
         body = f'{{"TransactItems":[{",".join(actions)}],"ReturnConsumedCapacity":"TOTAL"}}'
         (reply,) = self._client.call_all([ServiceRequest("TransactWriteItems", body.encode(), answers.WROTE)])
         if isinstance(reply, RequestRefused) and reply.code == TRANSACTION_CANCELED:
-            reasons = answers.read_reasons(reply).CancellationReasons
-            codes = [reason.Code for reason in reasons]
-            full, failed = COLLECTION_FULL.removesuffix("Exception"), CONDITION_FAILED.removesuffix("Exception")
-            if full in codes:
-                raise CollectionFull(puts[codes.index(full)].put.table)
-            if entry is not None and codes[-1:] == [failed]:
-                return Transacted.FENCED
-            if failed in codes:
-                return Transacted.CONFLICT
-            for reason in reasons:
-                if reason.Code == _INVALID_ACTION:
-                    raise PutRefused(_describe_refusal(RequestRefused(reason.Code, reason.Message or "", b"")))
+            outcome = _judge_canceled(reply, puts, has_fence=entry is not None)
+            if outcome is not None:
+                return outcome
         if isinstance(reply, RequestRefused) and reply.code in INVALID:
             raise PutRefused(_describe_refusal(reply))
         wrote: answers.Wrote = decode_answer(reply, puts[0].put.table)
@@ -255,6 +248,25 @@ def _add_outcome(batch: list[Put], reply: Reply, total: Written) -> None:
         total.unwritten += unwritten
         total.throttles.update(put.table for put in unwritten)
         total.troubles[table] = f"{UNPROCESSED}: the table's units did not suffice for all of a batch"
+
+
+def _judge_canceled(reply: RequestRefused, puts: Sequence[Guarded], *, has_fence: bool) -> Transacted | None:
+    """Return the outcome of a transaction that is canceled; None if its reasons do not say what to do."""
+    reasons = answers.read_reasons(reply).CancellationReasons
+    codes = [reason.Code for reason in reasons]
+    full, failed = COLLECTION_FULL.removesuffix("Exception"), CONDITION_FAILED.removesuffix("Exception")
+    if full in codes:
+        raise CollectionFull(puts[codes.index(full)].put.table)
+    if has_fence and codes[-1:] == [failed]:
+        return Transacted.FENCED
+    if failed in codes:
+        return Transacted.CONFLICT
+    for reason in reasons:
+        if reason.Code == _INVALID_ACTION:
+            raise PutRefused(_describe_refusal(RequestRefused(reason.Code, reason.Message or "", b"")))
+    if not _THROTTLED_ACTION.isdisjoint(codes):
+        raise StoreUnavailable(Outage.THROTTLED, reply.message, reply.code)
+    return None
 
 
 def _describe_refusal(refused: RequestRefused) -> str:

@@ -13,19 +13,18 @@ from msgspec.structs import replace
 
 from tidetable.batch import Batch
 from tidetable.catalog import OPENING, Entry, find_entry_at
-from tidetable.catalog_steps import read_entries_at, read_entry
+from tidetable.catalog_steps import read_entries_at
 from tidetable.config import Config
-from tidetable.errors import CollectionFull, NotDrained, PutRefused, StoreUnavailable, TableMissing
+from tidetable.errors import NotDrained, StoreUnavailable, TableMissing
 from tidetable.event_writing import Jitter, Writer
 from tidetable.events import Event
 from tidetable.forms.choose import choose_form
-from tidetable.groups import group_by_size
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.fates import Fate, Fates, explain_troubles
+from tidetable.ingest.fenced import FencedWriter
 from tidetable.ingest.overflow import OverflowMessage
 from tidetable.ingest.pace import Pace
-from tidetable.ingest.puts import is_stored, needs_own_transaction, write_fenced, write_puts
-from tidetable.large.outside import write_outside
+from tidetable.ingest.puts import is_stored, write_puts
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.large.sweep_ports import Store
 from tidetable.layout.latest import finds_latest
@@ -34,14 +33,11 @@ from tidetable.ports import (
     Clock,
     DeadLetters,
     EventStore,
-    Guarded,
     Overflow,
     Pools,
     Put,
-    Transacted,
 )
 from tidetable.remaining import Remaining, limit_time
-from tidetable.values import count_item_bytes
 from tidetable.window import Window
 
 if TYPE_CHECKING:
@@ -50,8 +46,6 @@ if TYPE_CHECKING:
 
 # If a table takes nothing in this time, it is left to the live traffic, and the messages come again.
 _PATIENCE_SECONDS = 1.0
-# AWS: a transaction takes 100 actions and 4 MB.
-_FENCED, _FENCED_BYTES = 25, 3_000_000
 
 
 @dataclass(slots=True)
@@ -118,9 +112,11 @@ class Delivery:
         for group in groups:
             puts = self._make_puts(group)
             # A failure in one period must not stop the events of other periods.
-            write = self._write_direct if group.is_direct else self._write_fenced
             try:
-                write(group.entry, puts)
+                if group.is_direct:
+                    self._write_direct(group.entry, puts)
+                else:
+                    FencedWriter(group.entry, self._ports.catalog, self._writer, self._fates).write(puts)
             except (StoreUnavailable, TableMissing) as error:
                 self._fates.wait_puts(puts, str(error))
         self._fates.give_up_refused()
@@ -236,63 +232,3 @@ class Delivery:
         if waiting:
             text = f"{len(waiting)} of {len(puts)} items of {self._stream} are still to be written{why}"
             self._fates.wait_puts(waiting, text, is_blocked=is_blocked)
-
-    def _write_fenced(self, entry: Entry, puts: list[Put]) -> None:
-        """Write puts, each only if the table is writable: the table may be archived at any moment, and must not get a
-        write after that.
-        """
-        batches = group_by_size(puts, lambda put: count_item_bytes(put.item), _FENCED_BYTES, _FENCED)
-        for batch in batches if entry.writable else ():
-            puts = puts[len(batch) :]
-            ready, outside = write_outside(self._writer, batch)
-            self._fates.refused |= outside.refused
-            late = [put for put in outside.unwritten if put.slot not in outside.refused]
-            why = explain_troubles(outside)
-            self._fates.wait_puts(late, f"the data of a large event of {self._stream} is not written yet{why}")
-            fenced = self._transact(ready, entry)
-            if fenced:
-                puts = fenced + puts
-                break
-            if self._remaining() < 0:
-                text = f"{len(puts)} items of {self._stream} are still to be written: the time was up"
-                self._fates.wait_puts(puts, text, is_blocked=False)
-                return
-        if not puts:
-            return
-        period, catalog = f"period {entry.period.label} of {self._stream} is", self._ports.catalog
-        present = (read_entry(catalog, self._stream, entry.period) if entry.writable else None) or entry
-        if present.writable and (present.state, present.segments) != (entry.state, entry.segments):
-            # The entry was read before the transaction. The next try knows what has changed.
-            self._fates.wait_puts(puts, f"{period} {present.state} since a moment ago", is_blocked=False)
-        else:
-            self._fates.give_up({put.slot for put in puts}, f"{period} {entry.state}: restore it, then replay")
-
-    def _transact(self, puts: list[Put], entry: Entry) -> list[Put]:
-        """Write puts in one transaction or, if that is refused because of one of them, each in its own. Return the puts
-        that the fence refuses.
-        """
-        store = self._ports.store
-        together = [Guarded(put, "newer") for put in puts if not needs_own_transaction(put)]
-        if len(together) > 1:
-            try:
-                done = store.transact(together, entry)
-            except (CollectionFull, PutRefused):
-                done = Transacted.CONFLICT
-            if done is Transacted.FENCED:
-                return puts
-            if done is Transacted.DONE:
-                puts = [put for put in puts if needs_own_transaction(put)]
-        for number, put in enumerate(puts):
-            try:
-                done = write_fenced(store, put, entry)
-            except CollectionFull:
-                self._fates.full.add(put.slot)
-                continue
-            except PutRefused as error:
-                self._fates.refused[put.slot] = str(error)
-                continue
-            if done is Transacted.FENCED:
-                return puts[number:]
-            if done is Transacted.CONFLICT:
-                self._fates.wait_puts([put], f"another writer changes an event of {self._stream} at the same time")
-        return []
