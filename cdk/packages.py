@@ -44,6 +44,15 @@ _CLUTTER = (
     *("hive_metastore", "fb303", "pygments", "markdown_it", "pyroaring*.so"),
 )
 
+# The services of AWS that functions call (lambdas/aws/clients.py; a feed's targets); "sts" is for credentials. botocore
+# describes 430 services, which take 14 MB of the wheel.
+SERVICES = frozenset(
+    {
+        *("apigateway", "application-autoscaling", "cloudwatch", "dynamodb", "events", "firehose", "glue", "kinesis"),
+        *("lambda", "s3", "sqs", "sts"),
+    }
+)
+
 
 class Packages:
     """Keeps a folder of packages per list, named by the hash of what is in it."""
@@ -63,7 +72,8 @@ class Packages:
         """Return the folder of a list's packages. Fetch and compile them unless the folder exists."""
         pins = [(self._root / "lambdas" / name_lock_file(requirements)).read_bytes()]
         machine = f"{sys.platform}-{sys.version_info[:2]}" if self._local else f"{self._architecture}-{RUNTIME}"
-        content = [requirements.encode(), machine.encode(), self.bytecode, *map(str.encode, _CLUTTER), *pins]
+        left_out = map(str.encode, (*_CLUTTER, *sorted(SERVICES)))
+        content = [requirements.encode(), machine.encode(), self.bytecode, *left_out, *pins]
 
         def fill(partial: Path) -> None:
             shared, more = self._split_list(requirements)
@@ -97,6 +107,9 @@ class Packages:
         for pattern in _CLUTTER:
             for path in list(target.rglob(pattern)):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for service in target.glob("botocore/data/*/"):
+            if service.is_dir() and service.name not in SERVICES:
+                shutil.rmtree(service)
         self.compile_folder(target)
 
     def compile_folder(self, folder: Path) -> None:

@@ -146,7 +146,7 @@ def test_an_installed_package_is_all_that_a_synth_needs(python: Path, app: Path)
         for function in functions
         if function["Handler"].startswith("handlers.")
     }
-    assert len(set(keys.values())) == 3, "the hot path, the archive and the console"
+    assert len(set(keys.values())) == 4, "the hot path, the archive, the Iceberg tables and the console"
     packed = {key: zipfile.ZipFile(out / f"asset.{key}") for key in set(keys.values())}
     for zipped in packed.values():
         assert len(zipped.namelist()) == len(set(zipped.namelist()))
@@ -179,7 +179,7 @@ for stage, more in (("a", ""), ("b", ""), ("c", "# changed")):
     )
     assert done.returncode == 0, done.stderr
     first, other = ({path.name for path in (app / f"out-{length}").glob("asset.*.zip")} for length in (0, 9))
-    assert len(first) == len(other) == 3
+    assert len(first) == len(other) == 4
     assert len(first & other) == 1, "the console, which reads no configuration"
 
 

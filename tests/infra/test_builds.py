@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from threading import Barrier, Event
 import pytest
 from aws_cdk import aws_lambda as lambda_
 
-from cdk.packages import Packages, build_once
+from aws import clients, feed_targets
+from cdk.packages import SERVICES, Packages, build_once
 from infra.assets import Assets
 from infra.function import Kind
 from tests.infra.synth import ROOT
@@ -21,12 +23,14 @@ from tests.infra.synth import ROOT
 NEEDED = {
     *("pyarrow/lib.cpython-313-aarch64-linux-gnu.so", "pyarrow/libarrow.so.2100", "pyarrow/libarrow_python.so.2100"),
     *("pyarrow/parquet/core.py", "pyarrow/libparquet.so.2100", "zstandard/backend_c.cpython-313-aarch64-linux-gnu.so"),
+    *("botocore/data/s3/2006-03-01/service-2.json.gz", "botocore/data/endpoints.json", "botocore/client.py"),
 }
 CLUTTER = {
     *("bin/f2py", "numpy/tests/test_a.py", "pyarrow/include/api.h", "six/__pycache__/six.pyc"),
     *("pyarrow/libarrow_flight.so.2100", "pyarrow/libarrow_python_flight.so.2100", "pyarrow/_flight.cpython-313.so"),
     *("pyarrow/libarrow_s3.so.2100", "pyarrow/_s3fs.cpython-313.so"),
     *("pyarrow/libarrow_python.so", "pyarrow/libarrow_python.so.2100.0.0", "zstandard/_cffi.cpython-313.so"),
+    *("botocore/data/ec2/2016-11-15/service-2.json.gz", "botocore/data/s3control/2018-08-20/service-2.json.gz"),
 }
 # The lock file of the packages of all functions; those of the archive and of the doors have one more package each.
 SLIM = "a==1 \\\n    --hash=sha256:1\n"
@@ -305,3 +309,11 @@ def test_the_consoles_asset_has_the_page_its_library_and_its_handler(tmp_path: P
     shutil.rmtree(tmp_path / "node_modules")
     with pytest.raises(FileNotFoundError, match="uplot is missing: run `make setup`"):
         Assets(tmp_path, None, "dev").build_console()
+
+
+def test_the_packages_describe_every_service_that_functions_call() -> None:
+    source = Path(clients.__file__).read_text()
+    called = set(re.findall(r'_(?:share|make_client)\(\s*"([a-z0-9-]+)"', source))
+    assert {"dynamodb", "s3", "apigateway", "glue"} <= called
+    # Credentials may need the service that gives them.
+    assert called | set(feed_targets._TARGETS) | {"sts"} == SERVICES

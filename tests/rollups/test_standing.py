@@ -97,7 +97,7 @@ def test_items_of_every_kind_that_has_records_before_it_is_due_are_shown_until_t
         "s",
         2,
         1,
-        f"bin/tidetable {'archive' if kind == 'archive' else 'rollup'} s --pause",
+        f"bin/tidetable {kind if kind in ('archive', 'restore') else 'rollup'} s --pause",
     )
 
 
