@@ -68,7 +68,7 @@ def test_a_stream_has_its_name_from_its_table_alone() -> None:
     [
         (
             "stream = 1\n" + STREAM,
-            "stream: unknown key; known here: api, observability, lifecycle, work, storage, archive, doors,",
+            "stream: unknown key; known here: api, observability, lifecycle, work, storage, archive, lake, doors,",
         ),
         ("streams = 1\n", "streams: none is defined; add at least one [streams.NAME]"),
         ("[streams]\ns = 1\n", "streams.s: expected `object`, got `int`: write a table, { key = value }"),

@@ -76,7 +76,13 @@ def name_action(service: str, method: str, path: str, headers: Any, body: bytes,
 def name_resource(
     service: str, method: str, path: str, headers: Any, body: bytes, query: Any, region: str, account_id: str
 ) -> str:
-    """It knows no scalable targets, whose names are AWS's own, and forgets the function of an event source mapping."""
+    """It knows no scalable targets, whose names are AWS's own, takes a database of Glue for a table, and forgets the function of
+    an event source mapping.
+
+    Service Authorization Reference, AWS Glue: GetDatabase has the resource type database*.
+    """
+    if name_action(service, method, path, headers, body, query) == "glue:GetDatabase":
+        return f"arn:aws:glue:{region}:{account_id}:database/{json.loads(body)['Name']}"
     if service == "lambda":
         _mapped.set(find_mapped(path, body, region, account_id))
     if service == SCALING:
