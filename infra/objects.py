@@ -17,7 +17,7 @@ from .kms import READS, WRITES, make_key_statements
 # acknowledged events that no table has yet.
 ARCHIVES, LARGE, OVERFLOW, SAVED, LISTINGS = "stream=", "large/", "overflow/", "saved/", "listings/"
 # The manifests of archives, as a pattern of keys.
-MANIFESTS = f"{ARCHIVES}*/_manifest.json"
+MANIFESTS = f"{ARCHIVES}*/_manifest*.json"
 
 
 class Objects(Construct):

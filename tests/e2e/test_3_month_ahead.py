@@ -125,4 +125,4 @@ def count_rows_in_iceberg(deployed: Deployed, period: str) -> int:
     properties = {"s3.endpoint": deployed.endpoint, "s3.region": "us-east-1"}
     properties |= {"s3.access-key-id": "test", "s3.secret-access-key": "test"}
     found = StaticTable.from_metadata(table["Parameters"]["metadata_location"], properties)
-    return int(found.scan(row_filter=f"period = '{period}'", selected_fields=("series",)).to_arrow().num_rows)
+    return int(found.scan(row_filter=f"period = '{period}'", selected_fields=("series", "period")).to_arrow().num_rows)

@@ -285,20 +285,20 @@ def be_swept(deployed: Deployed) -> None:
     assert swept["finished"] is True, swept
 
 
-def be_listed_as_iceberg(deployed: Deployed) -> None:
+def be_listed_as_iceberg(deployed: Deployed, stream: str) -> None:
     """The function of the Iceberg tables finds the archive in the catalog, and lists its files in Glue."""
     functions, lake = deployed.make_client("lambda"), deployed.outputs["LakeFunction"]
     answer = functions.invoke(FunctionName=lake, Payload=b'{"source": "schedule"}')
     assert json.loads(answer["Payload"].read())["due"] > 1
 
     def reconcile() -> Any:
-        called = functions.invoke(FunctionName=lake, Payload=b'{"stream": "quakes"}')
+        called = functions.invoke(FunctionName=lake, Payload=json.dumps({"stream": stream}).encode())
         return json.loads(called["Payload"].read())
 
     report = eventually(reconcile, lambda report: report.get("state") == "current" and not report["changed"])
     assert report["files"] > 0
     database = deployed.outputs["ArchiveDatabase"]
-    table = deployed.make_client("glue").get_table(DatabaseName=database, Name="quakes")["Table"]
+    table = deployed.make_client("glue").get_table(DatabaseName=database, Name=stream)["Table"]
     assert table["Parameters"]["table_type"] == "ICEBERG"
 
 

@@ -46,8 +46,11 @@ def test_a_feed_delivers_to_its_targets(stage: Stage, api: Api) -> None:
     flows.deliver_changes(api, stage.deployed, "fed", stage.log)
 
 
-def test_history_is_imported_into_the_archive(api: Api, tidetable: Any, tmp_path: Path) -> None:
+def test_history_is_imported_into_the_archive_and_listed_as_iceberg(
+    stage: Stage, api: Api, tidetable: Any, tmp_path: Path
+) -> None:
     flows.import_history(api, tidetable, tmp_path)
+    flows.be_listed_as_iceberg(stage.deployed, "stations")
 
 
 def test_with_every_feature_on(stage: Stage, api: Api, tidetable: Any) -> None:
@@ -58,7 +61,6 @@ def test_with_every_feature_on(stage: Stage, api: Api, tidetable: Any) -> None:
     flows.wait_without_a_table(api, stage.deployed, "on-lost", large=True, stopped=True)
     flows.be_laid_aside(stage.deployed, tidetable)
     flows.live_through_a_past_day(api, stage.deployed, 300, large=True, pass_time=stage.pass_time)
-    flows.be_listed_as_iceberg(stage.deployed)
     flows.be_swept(stage.deployed)
     flows.be_woken_by_a_dead_letter(stage.deployed, tidetable)
     flows.run_lifecycle(stage.deployed)

@@ -36,7 +36,7 @@ OBJECTS: dict[str, dict[str, set[str]]] = {
     "archiver": {"stream=": {"GetObject", "PutObject", "DeleteObject"}, "large/": {"GetObject"}},
     "restorer": {"stream=": {"GetObject"}, "large/": {"GetObject", "PutObject"}},
     "sweeper": {"large/": {"GetObject", "DeleteObject"}, "large/_sweep.json": {"PutObject"}},
-    "lake": {"stream=*/_manifest.json": {"GetObject"}, "iceberg/": {"GetObject", "PutObject", "DeleteObject"}},
+    "lake": {"stream=*/_manifest*.json": {"GetObject"}, "iceberg/": {"GetObject", "PutObject", "DeleteObject"}},
     "feed": {"large/": {"GetObject"}},
     "lifecycle": {"overflow/": {"GetObject"}, "saved/": {"PutObject"}},
     "deployment": {},
