@@ -89,13 +89,18 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
         assert [source["from"] for source in rolled[1]] == ["table"]
         assert {source["from"] for source in hour.aggregate(api, rollups="false")[1]} == {"archive"}
 
+    day = now.strftime("%Y-%m-%d")
+    request = {"stream": "quakes", "first": day, "last": day, "keep_days": 2}
     restored = deployed.make_client("lambda").invoke(
-        FunctionName=deployed.outputs["RestorerFunction"],
-        Payload=json.dumps({"stream": "quakes", "period": now.strftime("%Y-%m-%d"), "keep_days": 2}).encode(),
+        FunctionName=deployed.outputs["RestorerFunction"], Payload=json.dumps({"restore": request}).encode()
     )
-    assert json.loads(restored["Payload"].read())["state"] == "closed", restored
-    periods = api.call("/v1/streams/quakes/periods").body["periods"]
-    assert {entry["period"]: entry["state"] for entry in periods}[now.strftime("%Y-%m-%d")] == "closed"
+    assert [period["refusal"] for period in json.loads(restored["Payload"].read())["periods"]] == [None]
+
+    def find_state() -> str:
+        periods = api.call("/v1/streams/quakes/periods").body["periods"]
+        return str({entry["period"]: entry["state"] for entry in periods}[day])
+
+    assert eventually(find_state, lambda state: state == "closed") == "closed"
 
     assert whole() == before
     for event in before[::97]:
