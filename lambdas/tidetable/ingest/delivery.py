@@ -24,7 +24,7 @@ from tidetable.ingest.fates import Fate, Fates, explain_troubles
 from tidetable.ingest.fenced import FencedWriter
 from tidetable.ingest.overflow import OverflowMessage
 from tidetable.ingest.pace import Pace
-from tidetable.ingest.puts import is_stored, write_puts
+from tidetable.ingest.puts import is_stored, merge_copies, write_puts
 from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.large.sweep_ports import Store
 from tidetable.layout.latest import finds_latest
@@ -188,7 +188,8 @@ class Delivery:
             for put, members in zip(puts.puts, puts.members, strict=True):
                 self._fates.events_of[put.slot] += [(number, events[place]) for place in members]
             made += self._find_missing(puts.puts, entry) if number in self._repeated else puts.puts
-        return made
+        # A state that waits would hold up all messages that have the event, also those whose copy is written.
+        return merge_copies(made)
 
     def _find_missing(self, puts: list[Put], entry: Entry) -> list[Put]:
         """Return the puts that no earlier attempt wrote; all puts if the table cannot be read now.

@@ -22,6 +22,23 @@ def write_puts(writer: Writer, puts: Sequence[Put], write: Callable[[Sequence[Pu
     return total
 
 
+def merge_copies(puts: Iterable[Put]) -> list[Put]:
+    """Return puts without copies of the same write: several messages may have the same event.
+
+    Of several states of an item the one that was accepted last stays, and of several with the same time the last. Of equal
+    versions that follow each other the first stays: the others are repeats.
+    """
+    merged, known = list[Put](), dict[tuple[str, str, str], int]()
+    for put in puts:
+        number = known.get(put.place)
+        if number is None or merged[number].slot != put.slot:
+            known[put.place] = len(merged)
+            merged.append(put)
+        elif not is_version(put) and put.item["at"] >= merged[number].item["at"]:
+            merged[number] = put
+    return merged
+
+
 def needs_own_transaction(put: Put) -> bool:
     """True if a put cannot share a transaction with others: a version may have to move the earlier versions."""
     return is_version(put)
