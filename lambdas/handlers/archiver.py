@@ -18,11 +18,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-import msgspec
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
+from handlers._messages import answer_queue, read_woken
 from handlers._observe import count, logger, make_countdown, measure, observe, pause_collector
 from tidetable.archive import Archived, archive_period
 from tidetable.archive.export import RESERVE_SECONDS, work_on_message
@@ -32,7 +32,6 @@ from tidetable.catalog import State
 from tidetable.errors import ArchiveBusy
 from tidetable.lake.lake_work import name_archived
 from tidetable.work.claim import Pause
-from tidetable.work.message import read_message
 
 
 @pause_collector
@@ -79,23 +78,20 @@ def _work(record: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
 
     A segment that fails is no failure of its message: its record has the reason, and the lifecycle wakes another worker.
     """
-    try:
-        name = read_message(record["body"])
-    except msgspec.DecodeError as error:
-        logger.error("message not read", reason=str(error), message_id=record["messageId"])
-        return {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
+    woken = read_woken(record, context)
+    if woken is None:
+        return answer_queue(record)
     exporter, remaining = wiring_upkeep.pipeline().exporter, make_countdown(context, RESERVE_SECONDS)
-    owner = f"{context.aws_request_id} {record['messageId']}"
     try:
-        result = work_on_message(name, exporter, owner, remaining)
+        result = work_on_message(woken.name, exporter, woken.owner, remaining)
     except ArchiveBusy as error:
-        logger.info("archiving is busy", segment=name.name, reason=str(error))
+        logger.info("archiving is busy", segment=woken.name.name, reason=str(error))
     except Exception as error:
-        logger.exception("segment failed", segment=name.name, reason=str(error))
+        logger.exception("segment failed", segment=woken.name.name, reason=str(error))
     else:
         if result is not None:
             _report_archive(result)
-    return {"batchItemFailures": []}
+    return answer_queue()
 
 
 def _wake_table(stream: str, period: str) -> None:

@@ -9,17 +9,16 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-import msgspec
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
+from handlers._messages import answer_queue, read_woken
 from handlers._observe import count, count_any, logger, make_countdown, observe
 from tidetable.errors import BadInvocation
 from tidetable.lake.lake_work import TABLE, find_due_tables, work_on_table
 from tidetable.lake.reconcile import Reconciled
 from tidetable.rollup_model.bounds import choose_lease_length
 from tidetable.work.claim import ItemName
-from tidetable.work.message import read_message
 from tidetable.work.schedule import wake_workers
 
 
@@ -53,17 +52,15 @@ def _work(record: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
 
     A table that fails is no failure of its message: its record has the reason, and the next hour's run wakes another worker.
     """
+    woken = read_woken(record, context)
+    if woken is None:
+        return answer_queue(record)
     try:
-        name = read_message(record["body"])
-    except msgspec.DecodeError as error:
-        logger.error("message not read", reason=str(error), message_id=record["messageId"])
-        return {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
-    try:
-        _reconcile(name, f"{context.aws_request_id} {record['messageId']}", context)
+        _reconcile(*woken, context)
     except Exception as error:
-        logger.exception("table failed", stream=name.name, reason=str(error))
+        logger.exception("table failed", stream=woken.name.name, reason=str(error))
         count(LakeFailed=1)
-    return {"batchItemFailures": []}
+    return answer_queue()
 
 
 def _reconcile(name: ItemName, owner: str, context: LambdaContext, *, full: bool = False) -> Reconciled | None:

@@ -19,6 +19,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
+from handlers._messages import answer_queue, read_woken
 from handlers._observe import count, count_any, logger, make_countdown, measure, observe, pause_collector
 from tidetable.errors import BadInvocation, InvalidTime, TidetableError
 from tidetable.rollup_model.bounds import choose_lease_length
@@ -34,7 +35,6 @@ from tidetable.rollups.status import describe_rollup, plan_rebuild
 from tidetable.rollups.worker import work_on_message
 from tidetable.times import parse_instant, to_text
 from tidetable.work.claim import EVERY_STREAM, ItemName, Pause, WorkRecords, rests
-from tidetable.work.message import read_message
 
 # Reserved for the report, and for the release of the lease.
 _RESERVE_SECONDS = 5.0
@@ -127,24 +127,22 @@ def _work(records: Sequence[Mapping[str, Any]], context: LambdaContext) -> dict[
 
     An item that fails is no failure of its message: the scheduler sends another one.
     """
-    pipeline, failures = wiring_upkeep.pipeline(), list[dict[str, str]]()
+    pipeline, refused = wiring_upkeep.pipeline(), list[Mapping[str, Any]]()
     length = choose_lease_length(timedelta(seconds=make_countdown(context)()))
     for record in records:
         services = pipeline.refresher(make_countdown(context, _RESERVE_SECONDS))
-        try:
-            name = read_message(record["body"])
-        except msgspec.DecodeError as error:
-            logger.error("message not read", reason=str(error), message_id=record["messageId"])
-            failures.append({"itemIdentifier": record["messageId"]})
+        woken = read_woken(record, context)
+        if woken is None:
+            refused.append(record)
             continue
-        owner = f"{context.aws_request_id} {record['messageId']}"
+        name, owner = woken
         workers = pipeline.config.work.workers
         report = work_on_message(name, pipeline.definitions, services, pipeline.work_queue, workers, owner, length)
         if report is None:
             _skip()
             continue
         logger.info("rollups refreshed", kind=name.kind, item=name.name, report=_count_work(report))
-    return {"batchItemFailures": failures}
+    return answer_queue(*refused)
 
 
 def _count_work(report: RefreshReport) -> dict[str, Any]:

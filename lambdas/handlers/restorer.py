@@ -19,6 +19,7 @@ import msgspec
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
+from handlers._messages import answer_queue, read_woken
 from handlers._observe import count_any, logger, make_countdown, observe, pause_collector
 from tidetable.archive import Restorer
 from tidetable.archive.export import RESERVE_SECONDS
@@ -28,7 +29,6 @@ from tidetable.archive.restore_range import explain_refusal, find_left, follow_o
 from tidetable.archive.restore_worker import wake_workers, work_on_message
 from tidetable.errors import ArchiveBusy, ArchiveFailed, BadInvocation, InvalidName
 from tidetable.work.claim import Pause, rests
-from tidetable.work.message import read_message
 
 _TASKS = ("restore", "status", "cancel", "pause", "resume")
 _KEYS = frozenset({"source", "dry_run", *_TASKS})
@@ -137,21 +137,18 @@ def _work(record: Mapping[str, Any], restorer: Restorer, context: LambdaContext)
 
     An item that fails is no failure of its message: its record has the reason, and the scheduled run wakes another worker.
     """
+    woken = read_woken(record, context)
+    if woken is None:
+        return answer_queue(record)
     try:
-        name = read_message(record["body"])
-    except msgspec.DecodeError as error:
-        logger.error("message not read", reason=str(error), message_id=record["messageId"])
-        return {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
-    owner = f"{context.aws_request_id} {record['messageId']}"
-    try:
-        work_on_message(name, restorer, owner, make_countdown(context, RESERVE_SECONDS))
+        work_on_message(woken.name, restorer, woken.owner, make_countdown(context, RESERVE_SECONDS))
     except ArchiveBusy as error:
-        logger.info("restoring is busy", item=name.name, reason=str(error))
+        logger.info("restoring is busy", item=woken.name.name, reason=str(error))
     except Exception as error:
-        logger.exception("restoring failed", item=name.name, reason=str(error))
+        logger.exception("restoring failed", item=woken.name.name, reason=str(error))
     else:
-        logger.info("restoring", item=name.name)
-    return {"batchItemFailures": []}
+        logger.info("restoring", item=woken.name.name)
+    return answer_queue()
 
 
 def _finish_import(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:

@@ -17,9 +17,11 @@ from strict.client import StrictClient
 from strict.engines import LOCAL_UNKNOWN, HttpEngine
 from strict.memory import MemoryEngine
 from strict.proxy import Proxy
-from tests.contract.engines import Engine, Racing, fake, real
+from tests.contract.engines import TAGS, Engine, Racing, _numbers, fake, real
 from tests.fakes.transport import StrictTransport
 from tests.lifecycle.world import NOON
+from tidetable.config import TableClass
+from tidetable.ports import TableSpec
 
 # The strict service waits by this clock. Time passes only when a test sleeps by it.
 CLOCK = ManualClock(NOON)
@@ -80,6 +82,21 @@ def build(name: str, request: pytest.FixtureRequest) -> Engine:
     endpoint = request.getfixturevalue(name.removeprefix("lean ").replace(" ", "_"))
     client: Any = Racing(share_client(endpoint))
     return real(client, CLOCK, make_lean_client(endpoint), oracle=name not in LEAN)
+
+
+def make_records(request: pytest.FixtureRequest, prefix: str) -> tuple[Any, str]:
+    """Make a table for records in the engine that the fixture's parameter names: the lean client's transport, and its name."""
+    if request.param == "strict memory":
+        service = StrictDynamo(MemoryEngine(), CLOCK)
+        transport: Any = StrictTransport(service)
+        client: Any = StrictClient(service)
+    else:
+        endpoint = request.getfixturevalue(request.param.removeprefix("lean ").replace(" ", "_"))
+        transport, client = make_lean_client(endpoint), Racing(share_client(endpoint))
+    engine, name = real(client, CLOCK, transport), f"{prefix}-{next(_numbers)}"
+    assert engine.tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
+    engine.settled(name)
+    return transport, name
 
 
 def make_lean_client(endpoint: str) -> LeanClient:

@@ -10,18 +10,15 @@ from aws.dynamodb.beats import LeanBeats
 from aws.overflow import SqsDeadLetters
 from aws.waiting import SqsMessages
 from local.stack import make_aws_client
-from strict import StrictDynamo
-from strict.client import StrictClient
+from strict import StrictDynamo, SystemClock
 from strict.memory import MemoryEngine
-from tests.contract.conftest import CLOCK, LEAN, make_lean_client, share_client
-from tests.contract.engines import TAGS, Racing, _numbers, real
+from tests.contract.conftest import CLOCK, LEAN, make_lean_client, make_records
+from tests.contract.engines import _numbers
 from tests.fakes.queue import FakeBeats, FakeMessages, FakeQueue
 from tests.fakes.transport import StrictTransport
-from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.ingest.beat import Beats
 from tidetable.ingest.standstill import WaitingMessages
-from tidetable.ports import TableSpec
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -30,17 +27,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 def beats(request: pytest.FixtureRequest) -> Beats:
     if request.param == "fake":
         return FakeBeats()
-    if request.param == "strict memory":
-        service = StrictDynamo(MemoryEngine(), CLOCK)
-        transport: Any = StrictTransport(service)
-        client: Any = StrictClient(service)
-    else:
-        endpoint = request.getfixturevalue(request.param.removeprefix("lean ").replace(" ", "_"))
-        transport, client = make_lean_client(endpoint), Racing(share_client(endpoint))
-    engine, name = real(client, CLOCK, transport), f"beats-{next(_numbers)}"
-    assert engine.tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
-    engine.settled(name)
-    return LeanBeats(transport, name)
+    return LeanBeats(*make_records(request, "beats"))
 
 
 def test_the_record_has_the_last_beat_to_the_millisecond(beats: Beats) -> None:
@@ -68,8 +55,9 @@ def test_a_missing_table_and_a_table_that_does_not_answer_are_told() -> None:
 
 
 class Waiting(NamedTuple):
-    """A queue with its receiver, and functions that send a message and a dead letter with a reason."""
+    """A queue with its clock and its receiver, and functions that send a message and a dead letter with a reason."""
 
+    now: Callable[[], datetime]
     messages: WaitingMessages
     send: Callable[[str], object]
     bury: Callable[[str, str], object]
@@ -78,12 +66,14 @@ class Waiting(NamedTuple):
 @pytest.fixture(params=["fake", "sqs"])
 def waiting(request: pytest.FixtureRequest) -> Waiting:
     if request.param == "fake":
-        queue = FakeQueue(lambda: datetime.now(UTC))
+        queue = FakeQueue(CLOCK.now)
         queue.messages = queue.dead
-        return Waiting(FakeMessages(queue.dead, lambda: datetime.now(UTC), lambda: None), queue.push, queue.bury)
+        return Waiting(CLOCK.now, FakeMessages(queue.dead, CLOCK.now, lambda: None), queue.push, queue.bury)
     client = make_aws_client(request.getfixturevalue("emulator"), "sqs")
     url = client.create_queue(QueueName=f"waiting-{next(_numbers)}")["QueueUrl"]
+    # The emulator's queues have the system's clock.
     return Waiting(
+        SystemClock().now,
         SqsMessages(lambda: client, url),
         lambda body: client.send_message(QueueUrl=url, MessageBody=body),
         SqsDeadLetters(lambda: client, url).bury,
@@ -93,12 +83,12 @@ def waiting(request: pytest.FixtureRequest) -> Waiting:
 def test_a_message_is_received_with_its_time_and_its_reason_and_then_hidden_until_it_is_deleted(
     waiting: Waiting,
 ) -> None:
-    before = datetime.now(UTC) - timedelta(seconds=1)
+    before = waiting.now() - timedelta(seconds=1)
     waiting.send("plain")
     waiting.bury("dead", "DynamoDB refuses it")
     taken = sorted(waiting.messages.receive(), key=lambda taken: taken.message.body)
     assert [(each.message.body, each.reason) for each in taken] == [("dead", "DynamoDB refuses it"), ("plain", None)]
-    assert all(before < each.message.sent < datetime.now(UTC) + timedelta(seconds=1) for each in taken)
+    assert all(before < each.message.sent < waiting.now() + timedelta(seconds=1) for each in taken)
     assert len({each.message.id for each in taken}) == 2
     assert list(waiting.messages.receive()) == []
     for each in taken:

@@ -1,21 +1,13 @@
 """The contract of the records of work items, on the fake and on every engine."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
 from aws.dynamodb.work import LeanWork
-from strict import StrictDynamo
-from strict.client import StrictClient
-from strict.memory import MemoryEngine
-from tests.contract.conftest import CLOCK, LEAN, make_lean_client, share_client
-from tests.contract.engines import TAGS, Racing, _numbers, real
-from tests.fakes.transport import StrictTransport
+from tests.contract.conftest import LEAN, make_lean_client, make_records
 from tests.fakes.work import FakeWork
-from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
-from tidetable.ports import TableSpec
 from tidetable.work.claim import EVERY_STREAM, Claim, Pause, WorkItem, WorkRecords, hold_claim, rests
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -26,17 +18,7 @@ MINUTE = timedelta(minutes=1)
 def work(request: pytest.FixtureRequest) -> WorkRecords:
     if request.param == "fake":
         return FakeWork()
-    if request.param == "strict memory":
-        service = StrictDynamo(MemoryEngine(), CLOCK)
-        transport: Any = StrictTransport(service)
-        client: Any = StrictClient(service)
-    else:
-        endpoint = request.getfixturevalue(request.param.removeprefix("lean ").replace(" ", "_"))
-        transport, client = make_lean_client(endpoint), Racing(share_client(endpoint))
-    engine, name = real(client, CLOCK, transport), f"work-{next(_numbers)}"
-    assert engine.tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
-    engine.settled(name)
-    return LeanWork(transport, name)
+    return LeanWork(*make_records(request, "work"))
 
 
 def test_one_owner_at_a_time_has_an_item_and_each_claim_a_greater_generation(work: WorkRecords) -> None:
